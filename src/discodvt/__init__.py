@@ -1,0 +1,25 @@
+"""DiscoDVT: long text with a plan.
+
+The public names are loaded when first asked for, so that `import discodvt` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Annotator": "discodvt.discourse",
+    "Annotation": "discodvt.discourse",
+    "Mention": "discodvt.discourse",
+}
+__all__ = ["Annotation", "Annotator", "Mention"]
+
+if TYPE_CHECKING:
+    from discodvt.discourse import Annotation, Annotator, Mention
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'discodvt' has no attribute {name!r}")

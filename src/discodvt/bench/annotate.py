@@ -1,0 +1,126 @@
+"""Bench of the annotate stage: its cost over bare parsing, its workers, its memory."""
+
+import os
+import random
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from subprocess import DEVNULL, Popen
+from tempfile import TemporaryDirectory
+
+from discodvt.artefacts import open_stage
+from discodvt.bench.rows import Row, interleave, ratio_row
+from discodvt.corpus import CORPUS_SCHEMA, read_stories, split_files, write_rows
+from discodvt.corpus.sentences import split_sentences
+from discodvt.discourse.annotator import Annotator
+from discodvt.discourse.parsers import bundled_path
+from discodvt.discourse.spacy_parser import SpacyParser
+from discodvt.errors import BadRequest, WorkFailed
+
+FEW, MANY = 1_000, 20_000
+
+
+def bench_annotate(corpus: Path | None = None, *, rounds: int = 3, scale: float = 1.0) -> list[Row]:
+    """The rows; `corpus` gives the text (else shuffled sentences of the sample story), `scale` shrinks the work."""
+    stories = _stories(corpus)
+    sample = _until(stories, words=round(40_000 * scale))
+    workload = sample + _until(stories, words=round(160_000 * scale))
+    return [_overhead(sample, rounds), _workers(workload, rounds), _memory(scale)]
+
+
+def _overhead(texts: list[str], rounds: int) -> Row:
+    parser = SpacyParser("bundled", str(bundled_path()))
+    annotator = Annotator(parser)
+
+    def bare() -> None:
+        with parser.nlp.memory_zone():
+            for _ in parser.nlp.pipe(texts):
+                pass
+
+    def whole() -> None:
+        for _ in annotator.annotate_many(texts):
+            pass
+
+    interleave([bare, whole], 1)  # warm up
+    alone, all_of_it = interleave([bare, whole], rounds)
+    speed = sum(len(text.split()) for text in texts) / min(all_of_it)
+    return ratio_row("annotation / bare nlp.pipe", all_of_it, alone, at_most=1.25, note=f"{speed:,.0f} words/s")
+
+
+def _workers(texts: list[str], rounds: int) -> Row:
+    with TemporaryDirectory() as place:
+        corpus = _corpus(Path(place) / "corpus", texts)
+        runs = [lambda: _annotate(corpus, workers=1), lambda: _annotate(corpus, workers=2)]
+        one, two = interleave(runs, rounds)
+    note = f"whole command, {os.cpu_count()} cores"
+    return ratio_row("speed of 2 workers / 1", one, two, at_least=1.6, note=note)
+
+
+def _memory(scale: float) -> Row:
+    """Peak memory of the command over many short stories against few."""
+    rng = random.Random(0)
+    sentences = _sample_sentences()
+    peaks = []
+    with TemporaryDirectory() as place:
+        for count in (round(FEW * scale), round(MANY * scale)):
+            texts = (" ".join(rng.sample(sentences, 2)) for _ in range(count))
+            peaks.append(_annotate(_corpus(Path(place) / str(count), texts), workers=1))
+    note = f"{peaks[1] / 2**20:.0f} MiB"
+    return ratio_row(
+        f"peak memory, {MANY * scale:,.0f} / {FEW * scale:,.0f} stories", peaks[1:], peaks[:1], at_most=1.1, note=note
+    )
+
+
+def _annotate(corpus: Path, *, workers: int) -> float:
+    """Run the command on a corpus; returns its peak memory in bytes."""
+    with TemporaryDirectory() as out:
+        command = [
+            sys.executable,
+            "-m",
+            "discodvt",
+            "annotate",
+            str(corpus),
+            str(Path(out) / "out"),
+            "--workers",
+            str(workers),
+        ]
+        with Popen(command, stdout=DEVNULL, stderr=DEVNULL) as process:
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise WorkFailed(f"the benched command failed with exit code {process.returncode}: {' '.join(command[1:])}")
+        return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _corpus(directory: Path, texts: Iterable[str]) -> Path:
+    with open_stage(directory, "prepare", config={}) as stage:
+        with stage.writing("train.parquet") as path:
+            rows = ({"id": str(n), "prompt": "", "story": text} for n, text in enumerate(texts))
+            write_rows(path, rows, CORPUS_SCHEMA)
+        stage.finish()
+    return directory
+
+
+def _stories(corpus: Path | None) -> Iterator[str]:
+    if corpus is not None:
+        paths = split_files(corpus).values()
+        yield from (story.story for path in paths for story in read_stories(path))
+        raise BadRequest(f"{corpus}: too few stories for this bench; lower --scale")
+    rng = random.Random(0)
+    sentences = _sample_sentences()
+    while True:
+        yield " ".join(rng.sample(sentences, len(sentences)))
+
+
+def _until(stories: Iterator[str], *, words: int) -> list[str]:
+    taken: list[str] = []
+    while words > 0:
+        taken.append(next(stories))
+        words -= len(taken[-1].split())
+    return taken
+
+
+def _sample_sentences() -> list[str]:
+    text = (files("discodvt") / "assets" / "sample_story.txt").read_text(encoding="utf-8")
+    return [text[start:end].strip() for start, end in split_sentences(text)]

@@ -1,0 +1,64 @@
+"""The `discodvt` program: one small file per command; each only reads its arguments and calls the stage that works.
+
+Heavy libraries are imported inside the commands that need them, so `discodvt --help` stays instant.
+"""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from discodvt import __version__
+from discodvt.cli import annotate, bench, doctor, prepare
+from discodvt.errors import DiscoError
+
+app = typer.Typer(
+    name="discodvt",
+    help="Long text with a plan: discourse-aware discrete variational Transformer.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.add_typer(prepare.app, name="prepare")
+app.command("annotate")(annotate.annotate)
+app.add_typer(bench.app, name="bench")
+app.command("doctor")(doctor.doctor)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"discodvt {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the program; a DiscoError or a failing disk becomes one line on standard error and its exit code."""
+    try:
+        app()
+    except DiscoError as error:
+        _stop(str(error), error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _stop(f"{where}{error.strerror or error}", 1)
+    except MemoryError:
+        _stop("out of memory; use fewer workers or shorter stories", 1)
+    except KeyboardInterrupt:
+        _stop("interrupted; run the same command again to resume", 130)
+
+
+def _stop(message: str, code: int) -> None:
+    print("discodvt: " + " ".join(message.split()), file=sys.stderr)
+    sys.exit(code)

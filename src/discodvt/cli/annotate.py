@@ -1,0 +1,127 @@
+"""`discodvt annotate`: cut stories into EDUs and label the relations between them."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from discodvt.cli.console import err, out, print_json, progress
+from discodvt.errors import BadRequest
+
+
+def annotate(
+    corpus: Annotated[Path | None, typer.Argument(help="A corpus made by `discodvt prepare`.")] = None,
+    target: Annotated[Path | None, typer.Argument(metavar="OUT", help="Directory for the annotated corpus.")] = None,
+    parser: Annotated[str, typer.Option(help="bundled, spacy:NAME, stanza or corenlp:URL.")] = "bundled",
+    workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what OUT holds.")] = False,
+    show: Annotated[Path | None, typer.Option(help="Show one story (a text file, or - for standard input).")] = None,
+    html: Annotated[Path | None, typer.Option(help="With --show: also write the story as an HTML page.")] = None,
+    selftest: Annotated[Path | None, typer.Option(help="Score against the gold connectives of a CoNLL-U file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")] = False,
+) -> None:
+    """Cut every story into discourse units, with the relation between neighbours.
+
+    One of three: CORPUS OUT annotates a corpus (stopped, it resumes); --show FILE shows one story in colour;
+    --selftest FILE.conllu scores the annotator.
+    """
+    if sum((corpus is not None, show is not None, selftest is not None)) != 1:
+        raise BadRequest("give either CORPUS OUT, or --show FILE, or --selftest FILE.conllu")
+    if html is not None and show is None:
+        raise BadRequest("--html needs --show FILE")
+    if selftest is not None:
+        _selftest(selftest, parser, as_json=json)
+    elif show is not None:
+        _show(show, html, parser, as_json=json)
+    elif corpus is not None and target is not None:
+        _annotate_corpus(corpus, target, parser, workers, overwrite=overwrite, as_json=json)
+    else:
+        raise BadRequest("no OUT directory; discodvt annotate CORPUS OUT")
+
+
+def _annotate_corpus(corpus: Path, target: Path, parser: str, workers: int, *, overwrite: bool, as_json: bool) -> None:
+    from discodvt.discourse.stage import annotate_corpus
+    from discodvt.report.relation_chart import marker_shares, write_relation_chart
+
+    with progress() as bar:
+        task = bar.add_task("annotating", total=None, rate="")
+
+        def advance(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        facts = annotate_corpus(corpus, target, parser=parser, workers=workers, overwrite=overwrite, progress=advance)
+    relations: dict[str, int] = {}
+    for split in facts.values():
+        for label, count in split["relations"].items():
+            relations[label] = relations.get(label, 0) + count
+    chart = target / "relations.png"
+    if not chart.exists():
+        write_relation_chart(relations, chart, title=f"Relations in {target.name}")
+    if as_json:
+        print_json(facts)
+        return
+    for split, fact in facts.items():
+        known = sum(count for label, count in fact["relations"].items() if label != "unknown")
+        neighbours = sum(fact["relations"].values())
+        size = f"{fact['stories']:,} stories, {fact['edus']:,} EDUs"
+        out.print(f"{split}: {size}, {known:,} of {neighbours:,} neighbours labelled")
+    for marker, share in sorted(marker_shares(relations).items(), key=lambda item: -item[1]):
+        out.print(f"{marker:>9} {'█' * round(60 * share)} {100 * share:.1f}%")
+    err.print(f"annotated corpus in {target}, chart in {chart}")
+
+
+def _show(source: Path, html: Path | None, parser: str, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from discodvt.discourse import Annotator
+    from discodvt.report.annotation_view import html_page, terminal_view
+
+    text = _read(source)
+    if not text.strip():
+        raise BadRequest(f"{source}: empty; give a text file with a story")
+    annotation = Annotator(parser).annotate(text)
+    if as_json:
+        print_json(asdict(annotation))
+    else:
+        out.print(terminal_view(text, annotation))
+    if html is not None:
+        title = source.stem.replace("_", " ").capitalize() if str(source) != "-" else "A story"
+        html.write_text(html_page(text, annotation, title=title), encoding="utf-8")
+        err.print(f"page written to {html}")
+
+
+def _read(source: Path) -> str:
+    import sys
+
+    try:
+        data = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise BadRequest(f"{source}: {error.strerror}; give a text file") from None
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"{source}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
+
+
+def _selftest(path: Path, parser: str, *, as_json: bool) -> None:
+    from rich.table import Table
+
+    from discodvt.discourse.selftest import selftest
+
+    scores = selftest(path, parser=parser)
+    if as_json:
+        print_json(scores)
+        return
+    for side, score in scores.items():
+        table = Table(title=side.replace("_", " "), title_justify="left")
+        for heading in ("marker", "gold", "found", "precision", "recall", "F1"):
+            table.add_column(heading, justify="left" if heading == "marker" else "right")
+        for marker, row in score["markers"].items():
+            table.add_row(marker, str(row["gold"]), str(row["found"]), *_three(row))
+        table.add_section()
+        table.add_row("all", "", "", *_three(score))
+        out.print(table)
+        out.print(f"token F1: Arg1 {score['arg1_f1']:.3f}, Arg2 {score['arg2_f1']:.3f}\n")
+
+
+def _three(score: dict[str, Any]) -> list[str]:
+    return [f"{score[name]:.3f}" for name in ("precision", "recall", "f1")]

@@ -1,0 +1,45 @@
+"""`discodvt bench`: measure each speed and memory promise of the project, as ratios in one run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from discodvt.cli.console import out, print_json
+
+if TYPE_CHECKING:
+    from discodvt.bench.rows import Row
+
+app = typer.Typer(help="Measure the project's speed and memory promises.", no_args_is_help=True)
+
+Rounds = Annotated[int, typer.Option(min=1, help="Interleaved rounds.")]
+Scale = Annotated[float, typer.Option(min=0.001, help="Share of the full amount of work.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
+
+
+@app.callback()
+def bench() -> None:
+    """Each row is a ratio measured interleaved in one run, with its range, beside what was promised."""
+
+
+@app.command("annotate")
+def annotate(
+    corpus: Annotated[Path | None, typer.Option(help="Take the text from a prepared corpus.")] = None,
+    rounds: Rounds = 3,
+    scale: Scale = 1.0,
+    json: Json = False,
+) -> None:
+    """Annotation against bare parsing, two workers against one, memory over many stories."""
+    from discodvt.bench.annotate import bench_annotate
+
+    _report("annotate", bench_annotate(corpus, rounds=rounds, scale=scale), as_json=json)
+
+
+def _report(title: str, rows: Sequence["Row"], *, as_json: bool) -> None:
+    from discodvt.bench.rows import table
+
+    if as_json:
+        print_json([row.as_dict() for row in rows])
+    else:
+        out.print(table(title, rows))

@@ -1,0 +1,52 @@
+"""Corpora: readers for the usual sources, cleaning, splits, and the `Story` records every later stage reads.
+
+prepare(Wikiplots(Path("wikiplots")), Path("corpus"), Options(min_words=50))
+"""
+
+from discodvt.corpus.columns import Columns
+from discodvt.corpus.preparation import Options, prepare
+from discodvt.corpus.readers import Books, HubDataset, Table, Wikiplots, WritingPrompts
+from discodvt.corpus.records import (
+    ANNOTATED_SCHEMA,
+    CORPUS_SCHEMA,
+    SPLITS,
+    RowWriter,
+    Story,
+    read_rows,
+    read_stories,
+    row_count,
+    split_files,
+    write_rows,
+)
+from discodvt.corpus.sentences import cut_to_words, first_sentence, iter_sentences, split_sentences
+from discodvt.corpus.sources import Part, Row, Source
+from discodvt.corpus.summary import Summary
+
+__all__ = [
+    "ANNOTATED_SCHEMA",
+    "CORPUS_SCHEMA",
+    "SPLITS",
+    "Books",
+    "Columns",
+    "HubDataset",
+    "Options",
+    "Part",
+    "Row",
+    "RowWriter",
+    "Source",
+    "Story",
+    "Summary",
+    "Table",
+    "Wikiplots",
+    "WritingPrompts",
+    "cut_to_words",
+    "first_sentence",
+    "iter_sentences",
+    "prepare",
+    "read_rows",
+    "read_stories",
+    "row_count",
+    "split_files",
+    "split_sentences",
+    "write_rows",
+]

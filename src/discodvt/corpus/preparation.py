@@ -1,0 +1,197 @@
+"""The prepare stage: a source in, a corpus directory out (`train.parquet`, `valid.parquet`, `test.parquet`).
+
+One reading, row by row: mend, drop what is empty, too short, too long or a duplicate, choose the split, write. Splits
+the source gives are kept and read test first, then valid, then train, so that of a duplicate the held-out one stays;
+without them (or when shares are asked for) a split is drawn for each prompt. A run that was killed starts again.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from discodvt.artefacts import Stage, open_stage
+from discodvt.corpus.cleaning import normalise, replace_surrogates
+from discodvt.corpus.records import CORPUS_SCHEMA, RowWriter, Story
+from discodvt.corpus.sentences import cut_to_words
+from discodvt.corpus.sources import Part, Row, Source
+from discodvt.corpus.splits import DEFAULT_SHARES, READING_ORDER, Seen, draw_split, parse_shares
+from discodvt.corpus.summary import DUPLICATE, EMPTY, TOO_LONG, TOO_SHORT, Lengths, Summary, Tally
+from discodvt.errors import BadRequest
+
+STAGE = "prepare"
+ROWS_PER_REPORT = 256
+
+Progress = Callable[[int, int, int], None]  # bytes read, bytes in all (0: not known), stories kept
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What may be asked of any source. `split` None: the splits the source gives, else 90/5/5."""
+
+    split: str | None = None
+    seed: int = 42
+    deduplicate: bool = True
+    min_words: int | None = None
+    max_words: int | None = None
+    cut: bool = False
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        parse_shares(self.split or DEFAULT_SHARES)
+        for name in ("min_words", "max_words", "limit"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise BadRequest(f"--{name.replace('_', '-')} {value}: expected at least 1")
+        if self.min_words and self.max_words and self.min_words > self.max_words:
+            raise BadRequest(f"--min-words {self.min_words}: more than --max-words {self.max_words}; swap them")
+        if self.cut and not self.max_words:
+            raise BadRequest("--cut: nothing to cut to; add --max-words N")
+
+
+def prepare(
+    source: Source,
+    out: Path,
+    options: Options | None = None,
+    *,
+    overwrite: bool = False,
+    on_progress: Progress | None = None,
+) -> Summary:
+    """Make a corpus directory of a source; a directory that holds this very corpus is left as it is."""
+    options = options or Options()
+    files = list(source.files())
+    for path in files:
+        if out.resolve() in path.resolve().parents:
+            raise BadRequest(f"{out}: holds the source file {path.name}; choose another output directory")
+    config = {"source": source.kind, **source.settings(), **asdict(options)}
+    with open_stage(out, STAGE, config=config, inputs=files, overwrite=overwrite) as stage:
+        if stage.complete:
+            return Summary(stage.facts, already_complete=True)
+        try:
+            tally = _Preparation(source, options, on_progress).write(stage)
+        except BadRequest:
+            stage.abandon()
+            raise
+        stage.finish(**tally.facts())
+        return Summary(tally.facts())
+
+
+class _Preparation:
+    """One run over a source."""
+
+    def __init__(self, source: Source, options: Options, on_progress: Progress | None) -> None:
+        parts = list(source.parts())
+        if options.split is None and all(part.split for part in parts):
+            parts.sort(key=lambda part: READING_ORDER.index(part.split or ""))
+        else:
+            parts = [replace(part, split=None) for part in parts]
+        self.parts = parts
+        self.options = options
+        self.shares = parse_shares(options.split or DEFAULT_SHARES)
+        self.on_progress = on_progress
+        self.tally = Tally()
+        self.seen_stories = Seen()
+        self.held_out_prompts = Seen()
+        self.seen_ids: dict[str | None, Seen] = {}  # by given split: many sources number each split from 0
+
+    def write(self, stage: Stage) -> Tally:
+        """Write the corpus files of the splits that have stories."""
+        writers: dict[str, RowWriter] = {}
+        with ExitStack() as stack:
+            for split, story in self._stories():
+                if split not in writers:
+                    path = stack.enter_context(stage.writing(f"{split}.parquet"))
+                    writers[split] = stack.enter_context(RowWriter(path, CORPUS_SCHEMA))
+                writers[split].write(asdict(story))
+            if not writers:
+                reasons = ", ".join(f"{count} {reason}" for reason, count in self.tally.dropped.items()) or "no rows"
+                raise BadRequest(f"no story is left of {self.tally.read} read ({reasons}); loosen the options")
+        return self.tally
+
+    def _stories(self) -> Iterator[tuple[str, Story]]:
+        for part, row, number in self._rows():
+            self.tally.read += 1
+            kept = self._clean(row)
+            if kept is None:
+                continue
+            story_id = replace_surrogates(row.id) if row.id is not None else f"{part.label}-{number}"
+            if row.id is not None and not self.seen_ids.setdefault(part.split, Seen()).add(story_id):
+                raise BadRequest(
+                    f"{row.place}: the id `{story_id}` was there before; make ids unique, choose another --id-column, "
+                    "or number the rows with --id-column ''"
+                )
+            split = part.split or self._draw(kept, story_id)
+            self.tally.splits[split].add(Lengths(1, len(kept.prompt.split()), len(kept.story.split())))
+            if part.split and kept.prompt:
+                self._compare_prompt(normalise(kept.prompt), split)
+            yield split, Story(id=story_id, prompt=kept.prompt, story=kept.story)
+
+    def _rows(self) -> Iterator[tuple[Part, Row, int]]:
+        """Every row to be read, with its number among those of its label."""
+        numbers: Counter[str] = Counter()
+        total = sum(part.size for part in self.parts)
+        done = 0
+        for part in self.parts:
+            numbered = None
+            for row in part.read():
+                if self._enough(part.split):
+                    break
+                if numbered not in (None, row.id is None):
+                    raise BadRequest(
+                        f"{row.place}: some rows have an id, some none; fill them in, or use --id-column ''"
+                    )
+                numbered = row.id is None
+                numbers[part.label] += 1
+                yield part, row, numbers[part.label]
+                if self.on_progress and self.tally.read % ROWS_PER_REPORT == 0:
+                    self.on_progress(done + row.position, total, self.tally.kept)
+            done += part.size
+        if self.on_progress:
+            self.on_progress(total, total, self.tally.kept)
+
+    def _enough(self, split: str | None) -> bool:
+        """Whether the limit is reached: in this split where splits are given, else in all."""
+        limit = self.options.limit
+        if limit is None:
+            return False
+        return (self.tally.splits[split].stories if split else self.tally.kept) >= limit
+
+    def _clean(self, row: Row) -> Row | None:
+        """The row as it goes into the corpus, or None with the reason counted."""
+        prompt, story = replace_surrogates(row.prompt), replace_surrogates(row.story)
+        mended = (prompt, story) != (row.prompt, row.story)
+        prompt, story = prompt.strip(), story.strip()
+        reason = None
+        words = len(story.split())
+        least, most = self.options.min_words or 1, self.options.max_words or sys.maxsize
+        cut = self.options.cut and words > most
+        if cut:
+            story = cut_to_words(story, most)
+            words = len(story.split())
+        if not words:
+            reason = TOO_LONG if cut else EMPTY
+        elif words < least:
+            reason = TOO_SHORT
+        elif words > most:
+            reason = TOO_LONG
+        elif self.options.deduplicate and not self.seen_stories.add(normalise(story)):
+            reason = DUPLICATE
+        if reason:
+            self.tally.dropped[reason] += 1
+            return None
+        self.tally.cut += cut
+        self.tally.mended += mended
+        return replace(row, prompt=prompt, story=story)
+
+    def _compare_prompt(self, prompt: str, split: str) -> None:
+        """Count the train stories whose prompt is held out as well: given splits are kept, but this should be known."""
+        if split == "train":
+            self.tally.shared_prompts += prompt in self.held_out_prompts
+        else:
+            self.held_out_prompts.add(prompt)
+
+    def _draw(self, row: Row, story_id: str) -> str:
+        key = row.group or row.prompt or story_id
+        return draw_split(key, seed=self.options.seed, shares=self.shares)

@@ -1,0 +1,142 @@
+"""The corpus on disk: one Parquet file per split, read and written in blocks so that memory does not grow with it.
+
+A corpus directory is a stage directory with `train.parquet`, `valid.parquet`, `test.parquet` (those it has) and the
+columns `id`, `prompt`, `story`; an annotated one adds `edus` and `relations`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from discodvt.errors import BadRequest
+
+SPLITS = ("train", "valid", "test")
+ROWS_PER_BLOCK = 1024
+CHARACTERS_PER_BLOCK = 1 << 19  # long stories make shorter blocks, so that memory does not follow their length
+
+CORPUS_SCHEMA = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("id", "prompt", "story")])
+_SPAN = pa.struct([pa.field("start", pa.int32(), nullable=False), pa.field("end", pa.int32(), nullable=False)])
+ANNOTATED_SCHEMA = pa.schema(
+    [
+        *CORPUS_SCHEMA,
+        pa.field("edus", pa.list_(pa.field("element", _SPAN, nullable=False)), nullable=False),
+        pa.field("relations", pa.list_(pa.field("element", pa.string(), nullable=False)), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One prompt and the story written to it."""
+
+    id: str
+    prompt: str
+    story: str
+
+
+def split_files(directory: Path) -> dict[str, Path]:
+    """The split files a corpus directory has, in their fixed order."""
+    found = {split: directory / f"{split}.parquet" for split in SPLITS if (directory / f"{split}.parquet").is_file()}
+    if not found:
+        raise BadRequest(
+            f"{directory}: no {', '.join(f'{s}.parquet' for s in SPLITS)}; make a corpus with `discodvt prepare`"
+        )
+    return found
+
+
+def read_rows(path: Path, schema: pa.Schema, *, skip: int = 0, take: int | None = None) -> Iterator[dict[str, Any]]:
+    """Stream rows `skip` to `skip + take` of a Parquet file, checking its columns against `schema`."""
+    with _open(path) as file:
+        missing = [name for name in schema.names if name not in file.schema_arrow.names]
+        if missing:
+            raise BadRequest(f"{path}: no column {', '.join(missing)}; it has {', '.join(file.schema_arrow.names)}")
+        groups, skip = _groups_from(file, skip)
+        blocks = file.iter_batches(batch_size=ROWS_PER_BLOCK, row_groups=groups, columns=schema.names)
+        rows = (row for block in blocks for row in block.to_pylist())
+        yield from islice(rows, skip, None if take is None else skip + take)
+
+
+def read_stories(path: Path, *, skip: int = 0, take: int | None = None) -> Iterator[Story]:
+    """Stream the stories of a split file; a null story is an error that names its row."""
+    for number, row in enumerate(read_rows(path, CORPUS_SCHEMA, skip=skip, take=take), start=skip):
+        null = [name for name in CORPUS_SCHEMA.names if row[name] is None]
+        if null:
+            raise BadRequest(
+                f"{path}: row {number} has no {', '.join(null)}; prepare the corpus again without null values"
+            )
+        yield Story(**row)
+
+
+def row_count(path: Path) -> int:
+    with _open(path) as file:
+        return int(file.metadata.num_rows)
+
+
+class RowWriter:
+    """Writes rows to a Parquet file one at a time, a block at once. The same rows give the same bytes."""
+
+    def __init__(self, path: Path | BytesIO, schema: pa.Schema) -> None:
+        self._file = pq.ParquetWriter(path, schema, compression="zstd")
+        self._schema = schema
+        self._block: list[dict[str, Any]] = []
+        self._characters = 0
+        self.written = 0
+
+    def write(self, row: dict[str, Any]) -> None:
+        self._block.append(row)
+        self._characters += sum(len(value) for value in row.values() if isinstance(value, str))
+        self.written += 1
+        if len(self._block) == ROWS_PER_BLOCK or self._characters >= CHARACTERS_PER_BLOCK:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._block:
+            self._file.write_table(pa.Table.from_pylist(self._block, schema=self._schema))
+        self._block = []
+        self._characters = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self._flush()
+        finally:
+            self._file.close()
+
+
+def write_rows(path: Path | BytesIO, rows: Iterable[dict[str, Any]], schema: pa.Schema) -> int:
+    """Write rows to a Parquet file; returns how many."""
+    with RowWriter(path, schema) as writer:
+        for row in rows:
+            writer.write(row)
+    return writer.written
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except FileNotFoundError:
+        raise BadRequest(f"{path}: no such file") from None
+    except pa.ArrowInvalid:
+        raise BadRequest(f"{path}: not a Parquet file; make one with `discodvt prepare`") from None
+
+
+def _groups_from(file: pq.ParquetFile, skip: int) -> tuple[list[int], int]:
+    """The row groups from the one that holds row `skip` on, and what is left to skip within them."""
+    for group in range(file.num_row_groups):
+        rows = file.metadata.row_group(group).num_rows
+        if skip < rows:
+            return list(range(group, file.num_row_groups)), skip
+        skip -= rows
+    return [], 0

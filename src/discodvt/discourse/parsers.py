@@ -1,0 +1,80 @@
+"""Parsers behind one interface: texts in, sentences with trees out. `load_parser` opens the one a user names.
+
+bundled        the spaCy pipeline that ships with the package (UD v2)
+spacy:NAME     any installed spaCy pipeline, or a directory of one
+stanza         Stanza's English pipeline (its models must be installed)
+corenlp:URL    a running CoreNLP server
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Protocol
+
+from discodvt.discourse.annotation import Sentence
+from discodvt.discourse.schemes import Scheme
+from discodvt.errors import BadRequest
+
+PIECE_CHARACTERS = 20_000
+_ENDLESS_RUN = re.compile(r"\S{256}(?=\S)")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_BREAKS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"[.!?][\"'”’)]*\s+"), re.compile(r"\s+"))
+
+
+class Parser(Protocol):
+    """What the annotator needs of a parser."""
+
+    name: str
+    scheme: Scheme
+
+    def parse(self, pieces: Sequence[str]) -> Iterable[list[Sentence]]:
+        """The sentences of each piece; a sentence without any marker may come without its tree."""
+        ...
+
+
+def load_parser(name: str = "bundled") -> Parser:
+    """Open the parser a user named."""
+    kind, _, rest = name.partition(":")
+    if kind in ("bundled", "spacy") and (kind == "spacy") == bool(rest):
+        from discodvt.discourse.spacy_parser import SpacyParser
+
+        return SpacyParser(name, str(bundled_path()) if kind == "bundled" else rest)
+    if name == "stanza":
+        from discodvt.discourse.stanza_parser import StanzaParser
+
+        return StanzaParser.open()
+    if kind == "corenlp" and rest:
+        from discodvt.discourse.corenlp_parser import CoreNlpParser
+
+        return CoreNlpParser(rest)
+    raise BadRequest(f"unknown parser {name!r}; use bundled, spacy:NAME, stanza or corenlp:URL")
+
+
+def bundled_path() -> Path:
+    """Where the parser that ships with the package lies."""
+    return Path(str(files("discodvt") / "assets" / "parser"))
+
+
+def pieces(text: str, *, size: int = PIECE_CHARACTERS) -> Iterator[tuple[int, str]]:
+    """A text in pieces of bounded size with their offsets, cut at the best break: paragraph, line, sentence, word.
+
+    What lies in a piece never depends on other texts, so a story is parsed the same alone or in any batch. An endless
+    run without a space is cut too: tokenisers take quadratic time on it.
+    """
+    text = _SURROGATE.sub("\ufffd", text)  # one character for one: offsets stay true
+    start = 0
+    for run in _ENDLESS_RUN.finditer(text):
+        yield from _bounded(text, start, run.end(), size)
+        start = run.end()
+    yield from _bounded(text, start, len(text), size)
+
+
+def _bounded(text: str, start: int, end: int, size: int) -> Iterator[tuple[int, str]]:
+    while end - start > size:
+        window = text[start : start + size]
+        ends = (max((match.end() for match in pattern.finditer(window, size // 2)), default=0) for pattern in _BREAKS)
+        length = next((end for end in ends if end), size)
+        yield start, window[:length]
+        start += length
+    yield start, text[start:end]

@@ -1,0 +1,227 @@
+"""Dependency patterns: which tokens of a sentence are discourse connectives, and what their two arguments are.
+
+Paper, appendix A.3.2 and its figure of patterns; DisSent (Nie et al., 2019). The labels come from the scheme's table,
+the checks here are grammar: an argument must be a clause; `so` and `still` must open theirs; words of a longer
+connective (so that, as if, if ... then, not only ... but also) are not markers by themselves.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from discodvt.discourse.labels import MARKERS
+from discodvt.discourse.schemes import Scheme
+from discodvt.discourse.trees import Tree
+
+FINITE_TAGS = frozenset(("VB", "VBD", "VBP", "VBZ", "MD"))
+_MARKERS = frozenset(MARKERS)
+_SUBORDINATORS = frozenset(("although", "because", "before", "after", "as"))
+_OPENERS = frozenset(("so", "still"))
+_OPENING = frozenset("“‘«([{—–")
+
+
+@dataclass(frozen=True, slots=True)
+class Connective:
+    """A marker in its sentence, with the tokens of its arguments; no Arg1 means the sentence before is Arg1."""
+
+    marker: str
+    token: int
+    arg1: frozenset[int] | None
+    arg2: frozenset[int]
+
+
+def find_connectives(tree: Tree, scheme: Scheme) -> Iterator[Connective]:
+    """Every connective of the sentence, left to right."""
+    for token, word in enumerate(tree.words):
+        if word in _MARKERS:
+            found = _connective(tree, scheme, token)
+            if found is not None:
+                yield found
+
+
+def _connective(tree: Tree, scheme: Scheme, token: int) -> Connective | None:
+    marker = tree.words[token]
+    if _in_longer_connective(tree, scheme, token):
+        return None
+    if marker == "and":
+        heads = _coordination(tree, scheme, token)
+    elif marker in _SUBORDINATORS:
+        heads = _subordination(tree, scheme, token)
+    else:
+        heads = _adverb(tree, scheme, token)
+    if heads is None:
+        return None
+    first, second = heads
+    arg2 = _argument(tree, second) - {token}
+    if first is None:
+        return Connective(marker, token, None, frozenset(arg2))
+    arg1 = _argument(tree, first, without=second) - arg2 - {token}
+    return Connective(marker, token, frozenset(arg1), frozenset(arg2)) if arg1 and arg2 else None
+
+
+# --- the three families of markers: each returns the heads of (Arg1 or None, Arg2), or None for no relation ---
+
+
+def _coordination(tree: Tree, scheme: Scheme, token: int) -> tuple[int | None, int] | None:
+    """`and` between two clauses, or before the first one of a sentence."""
+    pattern = scheme.patterns["and"]
+    if tree.deps[token] not in pattern.binds or tree.heads[token] < 0:
+        return None
+    first, second = _conjuncts(tree, scheme, token)
+    if not _is_clause(tree, scheme, second):
+        return None
+    if first is None:
+        return (None, second) if _opens_sentence(tree, scheme, token) else None
+    if not _is_clause(tree, scheme, first) or _is_one_clause(tree, scheme, first, token, second):
+        return None
+    return first, second
+
+
+def _subordination(tree: Tree, scheme: Scheme, token: int) -> tuple[int | None, int] | None:
+    """A clause opened by its marker, and the clause it hangs on."""
+    pattern = scheme.patterns[tree.words[token]]
+    gerund = next(tree.dependents(token, scheme.gerunds), None)
+    if gerund is not None:
+        return (_clause_above(tree, scheme, tree.heads[token]), gerund) if tree.heads[token] >= 0 else None
+    second = tree.heads[token]
+    if second < 0 or tree.deps[token] not in pattern.binds or not _is_clause(tree, scheme, second):
+        return None
+    top = _first_conjunct(tree, second)
+    if any(child < token for child in tree.dependents(second, scheme.subjects | scheme.copulas)):
+        return None  # "that is because ...": a predicate, not an argument
+    if tree.heads[top] < 0:
+        return (None, second) if _opens_sentence(tree, scheme, token) else None
+    if tree.deps[top] not in pattern.joins:
+        return None
+    return _clause_above(tree, scheme, tree.heads[top]), second
+
+
+def _adverb(tree: Tree, scheme: Scheme, token: int) -> tuple[int | None, int] | None:
+    """so, then, also, still: an adverb of Arg2, which stands beside Arg1 or opens a sentence."""
+    marker = tree.words[token]
+    pattern = scheme.patterns[marker]
+    second = tree.heads[token]
+    if second < 0 or tree.deps[token] not in pattern.binds:
+        return None
+    opening = _opens_clause(tree, scheme, token, second)
+    if marker in _OPENERS and not opening:
+        return None
+    if marker == "so" and (token > second or not _is_finite(tree, scheme, second)):
+        return None
+    fragment = marker == "still" and tree.deps[second] in pattern.joins
+    if not fragment and not _is_clause(tree, scheme, second):
+        return None
+    if tree.deps[second] in pattern.joins and tree.heads[second] >= 0:
+        first = _preceding_conjunct(tree, scheme, second) if tree.deps[second] == "conj" else tree.heads[second]
+        first = _clause_above(tree, scheme, first)
+        if first < second:
+            return first, second
+    if tree.heads[second] < 0:
+        particle = tree.deps[token] in scheme.particles or (marker == "so" and tree.is_final_question())
+        return None if particle and _opens_sentence(tree, scheme, token) else (None, second)
+    return (None, second) if _opens_sentence(tree, scheme, token) else None
+
+
+# --- grammar ---
+
+
+def _conjuncts(tree: Tree, scheme: Scheme, token: int) -> tuple[int | None, int]:
+    """The heads of the two parts that a coordinator links; the first is None where it opens the sentence."""
+    head = tree.heads[token]
+    if scheme.coordinator_on_first:
+        second = next((child for child in tree.dependents(head, ("conj",)) if child > token), None)
+        return (None, head) if second is None else (_preceding_conjunct(tree, scheme, second), second)
+    return (_preceding_conjunct(tree, scheme, head) if tree.deps[head] == "conj" else None), head
+
+
+def _preceding_conjunct(tree: Tree, scheme: Scheme, conjunct: int) -> int:
+    """The nearest clause before this one in its list of conjuncts, or the list's first conjunct."""
+    first = tree.heads[conjunct]
+    before = (other for other in tree.dependents(first, ("conj",)) if other < conjunct)
+    return max((other for other in before if _is_clause(tree, scheme, other)), default=first)
+
+
+def _first_conjunct(tree: Tree, token: int) -> int:
+    while tree.deps[token] == "conj" and tree.heads[token] >= 0:
+        token = tree.heads[token]
+    return token
+
+
+def _is_clause(tree: Tree, scheme: Scheme, head: int) -> bool:
+    """A verb, or a predicate with a subject or a copula; not a participle or gerund used as a noun or adjective."""
+    if any(tree.dependents(head, scheme.subjects | scheme.copulas)):
+        return True
+    if tree.tags[head] in FINITE_TAGS:
+        return True
+    return tree.is_verb(head) and tree.deps[head] not in ("amod", "compound", "nmod", "nsubj", "obj", "dobj", "pobj")
+
+
+def _is_finite(tree: Tree, scheme: Scheme, head: int) -> bool:
+    """A clause with a subject or a finite or imperative verb."""
+    return tree.tags[head] in FINITE_TAGS or any(tree.dependents(head, scheme.subjects | scheme.auxiliaries))
+
+
+def _clause_above(tree: Tree, scheme: Scheme, token: int) -> int:
+    """The nearest head of a clause at or above a token; an open complement goes with what it completes."""
+    while (not _is_clause(tree, scheme, token) or tree.deps[token] == "xcomp") and tree.heads[token] >= 0:
+        token = tree.heads[token]
+    return token
+
+
+def _is_one_clause(tree: Tree, scheme: Scheme, first: int, token: int, second: int) -> bool:
+    """Verbs joined below the clause: open complements ("wanted to sit and eat"), or bare verbs side by side that share
+    an object or have none ("cut and edited the work")."""
+    if tree.deps[first] == "xcomp":
+        return True
+    if first != token - 1 or second != token + 1 or any(tree.dependents(second, scheme.subjects)):
+        return False
+    return any(tree.dependents(second, scheme.objects)) or not any(
+        child > second and not tree.is_punctuation(child) for child in tree.children[second]
+    )
+
+
+def _opens_clause(tree: Tree, scheme: Scheme, token: int, head: int) -> bool:
+    """Nothing of the clause stands before the marker but punctuation, particles and coordinators."""
+    before = (node for node in tree.subtree(head) if node < token)
+    light = scheme.particles | {"cc", "punct"}
+    return all(tree.deps[node] in light or tree.is_punctuation(node) for node in before)
+
+
+def _opens_sentence(tree: Tree, scheme: Scheme, token: int) -> bool:
+    light = scheme.particles | {"cc", "punct"}
+    return all(tree.deps[node] in light or tree.is_punctuation(node) for node in range(token))
+
+
+def _in_longer_connective(tree: Tree, scheme: Scheme, token: int) -> bool:
+    """so that, as if, as though, as long/soon as, if ... then, not only ... but also, and so on."""
+    words, marker = tree.words, tree.words[token]
+    following = words[token + 1] if token + 1 < len(tree) else ""
+    before = words[max(token - 2, 0) : token]
+    if marker == "so":
+        return following in ("that", "as") and tree.deps[token + 1] in scheme.marks | {"fixed", "mwe"}
+    if marker == "as":
+        return following in ("if", "though") or (list(before) in (["as", "long"], ["as", "soon"]))
+    if marker == "also":
+        return "but" in before and "only" in words[:token]
+    if marker == "then":
+        conditions = (child for child in tree.dependents(tree.heads[token], ("advcl",)) if child < token)
+        return any("if" in (words[node] for node in tree.children[child]) for child in conditions)
+    return False
+
+
+def _argument(tree: Tree, head: int, *, without: int | None = None) -> set[int]:
+    """The tokens of a clause; `without` leaves out another argument and all that is set beside it from there on."""
+    beside: set[int] = set()
+    if without is not None:
+        beside = {child for child in tree.dependents(head, ("conj", "parataxis")) if child >= without} | {without}
+    tokens = sorted(tree.subtree(head, without=beside))
+    while tokens and tree.is_punctuation(tokens[0]):
+        tokens.pop(0)
+    while tokens and tree.is_punctuation(tokens[-1]):
+        tokens.pop()
+    found = set(tokens)
+    if tokens:
+        after = tokens[-1] + 1
+        while after < len(tree) and tree.is_punctuation(after) and tree.words[after] not in _OPENING:
+            found.add(after)
+            after += 1
+    return found

@@ -1,0 +1,61 @@
+"""What the README promises of the program: quick help, one-line errors, JSON alone on standard output."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=120, cwd=ROOT)
+
+
+def test_help_loads_no_heavy_library() -> None:
+    code = "import sys, discodvt.cli; print([m for m in ('torch', 'transformers', 'spacy', 'pyarrow') if m in sys.modules])"
+    assert run(sys.executable, "-c", code).stdout.strip() == "[]"
+
+
+def test_module_and_script_are_the_same_program() -> None:
+    assert run(sys.executable, "-m", "discodvt", "--version").stdout.startswith("discodvt ")
+    assert run(str(Path(sys.executable).with_name("discodvt")), "--version").stdout.startswith("discodvt ")
+
+
+def test_wrong_options_exit_with_2() -> None:
+    assert run(sys.executable, "-m", "discodvt", "annotate", "--no-such-option").returncode == 2
+    assert run(sys.executable, "-m", "discodvt", "nonsense").returncode == 2
+
+
+def test_doctor_finds_everything() -> None:
+    result = run(sys.executable, "-m", "discodvt", "doctor", "--json")
+    assert result.returncode == 0, result.stdout
+    assert json.loads(result.stdout)["bundled parser"] == "ready"
+
+
+def test_the_public_names_can_be_imported() -> None:
+    import discodvt
+
+    assert all(getattr(discodvt, name) for name in discodvt.__all__)
+
+
+def test_the_readmes_python_runs_as_printed() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert blocks
+    for block in blocks:
+        result = run(sys.executable, "-c", block)
+        assert result.returncode == 0, result.stderr
+
+
+def test_the_readmes_make_commands_exist() -> None:
+    named = set(re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    assert {"story", "test"} <= named <= targets
+
+
+def test_no_machine_paths_in_what_is_tracked() -> None:
+    tracked = run("git", "ls-files", "-z").stdout.split("\0")
+    pattern = re.compile(r"(?:^|[^A-Za-z0-9_.])/(?:w[o]rk|r[o]ot|h[o]me/\w+)/")
+    texts = (ROOT / name for name in tracked if name.endswith((".py", ".md", ".toml", ".cfg", ".json", ".sh", ".txt")))
+    assert [str(path) for path in texts if path.exists() and pattern.search(path.read_text(encoding="utf-8"))] == []

@@ -1,0 +1,194 @@
+"""The annotate command on corpora: any number of workers, killed and resumed, wrong requests."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from discodvt.artefacts import open_stage
+from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, read_rows, write_rows
+from discodvt.discourse import Annotator
+
+SENTENCES = (
+    "The fox ran home because he was late.",
+    "Although it rained, they played outside.",
+    "Then the owl laughed.",
+    "Mia found a ball and she gave it to Tom.",
+    "After they ate, the sun went down.",
+    "Tom was sad, so his mother sang a song.",
+    "It was a long day.",
+)
+
+
+def make_corpus(directory: Path, *, train: int, valid: int = 0) -> Path:
+    rng = random.Random(1)
+    with open_stage(directory, "prepare", config={}) as stage:
+        for split, count in (("train", train), ("valid", valid)):
+            if count:
+                rows = (
+                    {"id": f"{split}-{n}", "prompt": "p", "story": " ".join(rng.choices(SENTENCES, k=4))}
+                    for n in range(count)
+                )
+                with stage.writing(f"{split}.parquet") as path:
+                    write_rows(path, rows, CORPUS_SCHEMA)
+        stage.finish()
+    return directory
+
+
+def annotate(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "discodvt", "annotate", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", train=700, valid=40)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("annotated") / "out"
+    result = annotate(corpus, out, "--workers", 1)
+    assert result.returncode == 0, result.stderr
+    return out
+
+
+def test_every_story_is_there_with_its_edus(corpus: Path, undisturbed: Path, annotator: Annotator) -> None:
+    assert sorted(path.name for path in undisturbed.iterdir()) == [
+        "manifest.json",
+        "relations.png",
+        "train.parquet",
+        "valid.parquet",
+    ]
+    rows = list(read_rows(undisturbed / "train.parquet", ANNOTATED_SCHEMA))
+    plain = list(read_rows(corpus / "train.parquet", CORPUS_SCHEMA))
+    assert [{name: row[name] for name in CORPUS_SCHEMA.names} for row in rows] == plain
+    for row in rows[:20]:
+        expected = annotator.annotate(row["story"])
+        assert [(edu["start"], edu["end"]) for edu in row["edus"]] == expected.edus
+        assert row["relations"] == expected.relations
+    manifest = json.loads((undisturbed / "manifest.json").read_text())
+    assert manifest["facts"]["train"]["stories"] == 700
+    assert sum(manifest["facts"]["valid"]["relations"].values()) == manifest["facts"]["valid"]["edus"] - 40
+
+
+def test_four_workers_write_what_one_writes(corpus: Path, undisturbed: Path, tmp_path: Path) -> None:
+    result = annotate(corpus, tmp_path / "out", "--workers", 4)
+    assert result.returncode == 0, result.stderr
+    assert contents(tmp_path / "out") == contents(undisturbed)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_killed_and_rerun_gives_the_same_bytes(corpus: Path, undisturbed: Path, tmp_path: Path, seed: int) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "discodvt", "annotate", str(corpus), str(out), "--workers", str(1 + seed % 2)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    started = out / "stage.json"
+    while not started.exists() and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(random.Random(seed).uniform(0.0, 4.0))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    result = annotate(corpus, out)
+    assert result.returncode == 0, result.stderr
+    assert contents(out) == contents(undisturbed)
+
+
+def test_a_finished_directory_is_left_alone(corpus: Path, undisturbed: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in undisturbed.iterdir()}
+    result = annotate(corpus, undisturbed)
+    assert result.returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in undisturbed.iterdir()} == before
+
+
+def refused(result: subprocess.CompletedProcess[str], *words: str, code: int = 2) -> None:
+    assert result.returncode == code, result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    for word in words:
+        assert word in lines[0]
+
+
+def test_wrong_requests(corpus: Path, undisturbed: Path, tmp_path: Path) -> None:
+    refused(annotate(tmp_path / "nothing", tmp_path / "out"), "nothing", "prepare")
+    refused(annotate(corpus), "OUT")
+    refused(annotate(), "CORPUS")
+    refused(annotate(corpus, tmp_path / "out", "--parser", "wrong"), "unknown parser")
+    other = make_corpus(tmp_path / "other", train=3)
+    refused(annotate(other, undisturbed), "another inputs", "--overwrite")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    refused(annotate(other, tmp_path / "mine"), "not empty")
+    refused(annotate(other, tmp_path / "mine", "--overwrite"), "will not overwrite")
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+
+
+def test_corpora_that_are_none(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "train.parquet").write_bytes(b"no parquet")
+    refused(annotate(broken, tmp_path / "a"), "not a Parquet file")
+    pq.write_table(pa.table({"id": ["1"], "text": ["x"]}), broken / "train.parquet")
+    refused(annotate(broken, tmp_path / "b"), "no column prompt, story", "id, text")
+    pq.write_table(
+        pa.table({"id": ["1"], "prompt": ["x"], "story": pa.array([None], pa.string())}), broken / "train.parquet"
+    )
+    refused(annotate(broken, tmp_path / "c"), "row 0 has no story")
+    assert not (tmp_path / "c" / "manifest.json").exists()
+
+
+def test_two_runs_in_one_directory(tmp_path: Path) -> None:
+    corpus = make_corpus(tmp_path / "corpus", train=3)
+    with open_stage(tmp_path / "out", "annotate", config={}):
+        refused(annotate(corpus, tmp_path / "out"), "in use by another run")
+
+
+def test_full_disk_fails_with_one_line_and_resumes(corpus: Path, undisturbed: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if (
+        os.geteuid()
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24k", "tmpfs", disk], capture_output=True).returncode
+    ):
+        pytest.skip("needs leave to mount a small file system")
+    try:
+        refused(annotate(corpus, disk / "out"), "No space left", code=1)
+        assert not (disk / "out" / "manifest.json").exists()
+        assert not list((disk / "out").rglob("*.partial"))
+        subprocess.run(["mount", "-o", "remount,size=8m", disk], check=True)
+        assert annotate(corpus, disk / "out").returncode == 0
+        assert contents(disk / "out") == contents(undisturbed)
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_show_and_page(tmp_path: Path) -> None:
+    story = tmp_path / "a_story.txt"
+    story.write_bytes("\ufeffThe fox ran because he was late.\r\nThen he slept. 🦊".encode())
+    result = annotate("--show", story, "--html", tmp_path / "page.html")
+    assert result.returncode == 0, result.stderr
+    assert "because_arg1_arg2" in result.stdout
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<title>A story</title>" in page
+    assert 'data-tip="2: because arg1 arg2 (to EDU 1)"' in page
+    shown = json.loads(annotate("--show", story, "--json").stdout)
+    assert shown["relations"][:2] == ["because_arg1_arg2", "then_arg1_arg2"]
+    refused(annotate("--show", tmp_path / "none.txt"), "No such file")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    refused(annotate("--show", tmp_path / "latin.txt"), "not UTF-8 at byte 3")
+    (tmp_path / "empty.txt").write_text(" \n")
+    refused(annotate("--show", tmp_path / "empty.txt"), "empty")

@@ -1,0 +1,183 @@
+"""JSONL, CSV and Parquet: the same rows from each, given splits, and every way a table can be wrong."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from discodvt.corpus import Columns, Row, Table
+from discodvt.errors import BadRequest
+
+ROWS = [
+    {"prompt": "A fox", "story": "It ran.\r\nIt slept.", "title": "Fox", "id": "7"},
+    {"prompt": 'A "crow", black', "story": "It sang.\nIt fell. 😀", "title": "Crow", "id": "8"},
+]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif path.suffix == ".csv":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def rows(table: Table) -> list[Row]:
+    return [row for part in table.parts() for row in part.read()]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_every_format_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
+    found = rows(Table(kind, [write(tmp_path / f"a.{kind}", ROWS)]))
+    assert [(row.prompt, row.story, row.id) for row in found] == [
+        (row["prompt"], row["story"], row["id"]) for row in ROWS
+    ]
+    assert found[-1].position == (tmp_path / f"a.{kind}").stat().st_size
+
+
+def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfprompt,story\r\nA fox,It ran.\r\n")
+    (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"prompt": "A fox", "story": "It ran."}\r\n\r\n')
+    for kind in ("csv", "jsonl"):
+        assert [(r.prompt, r.story) for r in rows(Table(kind, [tmp_path / f"a.{kind}"]))] == [("A fox", "It ran.")]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_a_story_of_five_megabytes(tmp_path: Path, kind: str) -> None:
+    story = "word, " * 900_000
+    (row,) = rows(Table(kind, [write(tmp_path / f"a.{kind}", [{"prompt": "p", "story": story}])]))
+    assert row.story == story
+
+
+@pytest.mark.parametrize(
+    ("columns", "prompt", "story"),
+    [
+        (Columns(), "A fox", "It ran.\r\nIt slept."),
+        (Columns(prompt_from="title"), "Fox", "It ran.\r\nIt slept."),
+        (Columns(prompt="story", story="prompt"), "It ran.\r\nIt slept.", "A fox"),
+        (Columns(prompt_from="first-sentence"), "It ran.", "It slept."),
+        (Columns(prompt_from="first-sentence", keep_first_sentence=True), "It ran.", "It ran.\r\nIt slept."),
+    ],
+)
+def test_where_the_prompt_comes_from(tmp_path: Path, columns: Columns, prompt: str, story: str) -> None:
+    row = rows(Table("jsonl", [write(tmp_path / "a.jsonl", ROWS)], columns=columns))[0]
+    assert (row.prompt, row.story) == (prompt, story)
+
+
+@pytest.mark.parametrize(("column", "ids"), [(None, ["7", "8"]), ("", [None, None]), ("title", ["Fox", "Crow"])])
+def test_ids(tmp_path: Path, column: str | None, ids: list[str | None]) -> None:
+    table = Table("jsonl", [write(tmp_path / "a.jsonl", ROWS)], columns=Columns(id=column))
+    assert [row.id for row in rows(table)] == ids
+
+
+def test_contradictory_columns() -> None:
+    with pytest.raises(BadRequest, match="only with --prompt-from first-sentence"):
+        Columns(keep_first_sentence=True)
+    with pytest.raises(BadRequest, match="drop one of the two"):
+        Columns(prompt="a", prompt_from="first-sentence")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_wrong_columns_are_listed(tmp_path: Path, kind: str) -> None:
+    path = write(tmp_path / f"a.{kind}", [{"text": "x", "heading": "y"}])
+    with pytest.raises(BadRequest, match=r"no column `story`; it has text, heading; name one with --story-column"):
+        rows(Table(kind, [path]))
+    with pytest.raises(BadRequest, match=r"no column `prompt`.*--prompt-from first-sentence"):
+        rows(Table(kind, [path], columns=Columns(story="text")))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"prompt": "p", "story": null}', r"a\.jsonl:2: null in column `story`; remove"),
+        ('{"prompt": null, "story": "s"}', r"a\.jsonl:2: null in column `prompt`"),
+        ('{"prompt": "p", "story": ["s"]}', r"a\.jsonl:2: column `story` holds a list; expected text"),
+        ('{"prompt": "p"}', r"a\.jsonl:2: no column `story`; it has prompt"),
+        ('{"prompt": "p", "sto', r"a\.jsonl:2: not JSON \(Unterminated string starting, column 17\)"),
+        ("[1, 2]", r"a\.jsonl:2: a JSON list; expected one object per line"),
+        ("[" * 100_000, r"a\.jsonl:2: JSON that cannot be read"),
+        ('{"prompt": "p", "story": "s", "id": null}', r"a\.jsonl:2: no usable id in column `id`"),
+        ('{"prompt": "p", "story": "s", "id": " "}', r"a\.jsonl:2: no usable id in column `id`"),
+    ],
+)
+def test_bad_json_lines(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(ROWS[0]) + "\n" + line + "\n", encoding="utf-8")
+    with pytest.raises(BadRequest, match=message):
+        rows(Table("jsonl", [path]))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('prompt,story\n"a\nb",c\nx,y,z\n', r"a\.csv:4: 3 fields, the header has 2"),
+        ('prompt,story\nx,"never closed\n', r"a\.csv:2: not CSV \(unexpected end of data\); check the quotes"),
+        ('prompt,story\nx,"a"b\n', r"a\.csv:2: not CSV"),
+    ],
+)
+def test_bad_csv(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text, encoding="utf-8", newline="")
+    with pytest.raises(BadRequest, match=message):
+        rows(Table("csv", [path]))
+
+
+def test_bad_parquet(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", ROWS)
+    whole = path.read_bytes()
+    for broken in (whole[: len(whole) // 2], b"PAR1 nonsense", whole[:-20] + b"x" * 12 + whole[-8:]):
+        path.write_bytes(broken)
+        with pytest.raises(BadRequest, match=r"a\.parquet: not a Parquet file, or a truncated one"):
+            rows(Table("parquet", [path]))
+    path.write_bytes(b"")
+    with pytest.raises(BadRequest, match="empty"):
+        rows(Table("parquet", [path]))
+    write(path, [{"prompt": "p", "story": "s"}, {"prompt": "p", "story": None}])
+    with pytest.raises(BadRequest, match=r"a\.parquet: row 2: null in column `story`"):
+        rows(Table("parquet", [path]))
+    binary = pa.array([b"ok", b"\xff\xfe"]).cast(pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"prompt": ["p", "q"], "story": binary}), path)
+    with pytest.raises(BadRequest, match=r"a\.parquet: row 2: not UTF-8"):
+        rows(Table("parquet", [path]))
+
+
+def test_given_splits(tmp_path: Path) -> None:
+    for name in ("train", "validation", "test", "real_test", "notes"):
+        write(tmp_path / f"{name}.jsonl", ROWS)
+    named = [tmp_path / f"{name}.jsonl" for name in ("test", "train")]
+
+    def splits(table: Table) -> list[str | None]:
+        return [part.split for part in table.parts()]
+
+    assert splits(Table("jsonl", [tmp_path])) == ["test", "train", "valid"]
+    assert splits(Table("jsonl", named)) == ["test", "train"]
+    assert splits(Table("jsonl", named[:1])) == [None]
+    assert splits(Table("jsonl", [*named, tmp_path / "notes.jsonl"])) == [None] * 3
+    assert splits(Table("jsonl", given={"valid": tmp_path / "notes.jsonl"})) == ["valid"]
+    with pytest.raises(BadRequest, match="give one or the other"):
+        splits(Table("jsonl", named, given={"valid": tmp_path / "notes.jsonl"}))
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    path = write(tmp_path / "train.jsonl", ROWS)
+    for table, message in (
+        (Table("jsonl"), "no jsonl file given"),
+        (Table("csv", [tmp_path]), r"no \*\.csv file in it"),
+        (Table("jsonl", [tmp_path / "none.jsonl"]), "no such file"),
+        (Table("jsonl", [path, tmp_path]), "a directory"),
+        (Table("jsonl", [path, path]), "given twice"),
+    ):
+        with pytest.raises(BadRequest, match=message):
+            table.parts()
+    (tmp_path / "train.jsonl.gz").touch()
+    with pytest.raises(BadRequest, match="keep one of the two"):
+        Table("jsonl", [tmp_path]).parts()

@@ -1,0 +1,71 @@
+"""Any text is cut into EDUs that tile it, with one relation fewer, the same alone or in any batch."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from discodvt.discourse import LABELS, Annotation, Annotator
+from discodvt.discourse.parsers import pieces
+
+WORDS = st.sampled_from(
+    "the fox ran home and then because he was tired , . ! ? \n \r\n \t \u00a0 \u2028 “ ” 🦊 café although so also "
+    "still as before after she said “I know” (and laughed) ...".split(" ")
+)
+TEXTS = st.one_of(st.text(max_size=80), st.lists(WORDS, max_size=60).map(" ".join))
+UNHURRIED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def check(text: str, annotation: Annotation) -> None:
+    assert "".join(text[start:end] for start, end in annotation.edus) == text or not text.strip()
+    assert all(start < end for start, end in annotation.edus)
+    assert len(annotation.relations) == max(len(annotation.edus) - 1, 0)
+    assert set(annotation.relations) <= set(LABELS)
+    for mention in annotation.mentions:
+        assert text[mention.start : mention.end].lower() == mention.marker
+        for start, end in (mention.arg1, mention.arg2):
+            assert 0 <= start < end <= len(text)
+
+
+@UNHURRIED
+@given(text=TEXTS)
+def test_edus_tile_any_text(annotator: Annotator, text: str) -> None:
+    check(text, annotator.annotate(text))
+
+
+@UNHURRIED
+@given(texts=st.lists(TEXTS, max_size=6))
+def test_single_equals_batched(annotator: Annotator, texts: list[str]) -> None:
+    assert list(annotator.annotate_many(texts)) == [annotator.annotate(text) for text in texts]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\r\n\t", "\u2003"])
+def test_a_blank_text_has_no_edus(annotator: Annotator, text: str) -> None:
+    assert annotator.annotate(text) == Annotation([], [], [])
+
+
+def test_whitespace_belongs_to_the_edu_before(annotator: Annotator) -> None:
+    text = "  He sat down.\r\n\r\nThen he slept. \n"
+    annotation = annotator.annotate(text)
+    assert [text[start:end] for start, end in annotation.edus] == ["  He sat down.\r\n\r\n", "Then he slept. \n"]
+    assert annotation.relations == ["then_arg1_arg2"]
+    assert annotation.mentions[0].kind == "inter"
+    assert text[slice(*annotation.mentions[0].arg1)] == "He sat down."
+
+
+def test_lone_surrogates_keep_their_place(annotator: Annotator) -> None:
+    text = "He ran \ud83e home because he was late."
+    check(text, annotator.annotate(text))
+
+
+@pytest.mark.parametrize("unit", ["and then he ran ", "a", "🦊", "\n", "("])
+def test_a_huge_text_without_a_full_stop_is_done(annotator: Annotator, unit: str) -> None:
+    text = unit * (8_000 // len(unit))
+    check(text, annotator.annotate(text))
+
+
+@given(text=st.text(alphabet="ab .\n", max_size=400), size=st.integers(1, 50))
+def test_pieces_tile_and_are_bounded(text: str, size: int) -> None:
+    cut = list(pieces(text, size=size))
+    assert "".join(piece for _, piece in cut) == text
+    assert all(len(piece) <= size for _, piece in cut)
+    assert [offset for offset, _ in cut] == [sum(len(p) for _, p in cut[:n]) for n in range(len(cut))]

@@ -1,0 +1,128 @@
+"""Other parsers by option: CoreNLP over HTTP, Stanza's documents, spaCy pipelines; unknown ones are refused clearly."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import spacy
+
+from discodvt.discourse import Annotator
+from discodvt.discourse.parsers import load_parser
+from discodvt.discourse.schemes import CLEARNLP, UD1, UD2, scheme_of
+from discodvt.discourse.stanza_parser import StanzaParser
+from discodvt.errors import BadRequest, WorkFailed
+
+TEXT = "🦊 ran home because he was late."
+ROWS = [  # word, tag, head, label, in the labels of CoreNLP 3.x (UD v1)
+    ("🦊", "NN", 2, "nsubj"),
+    ("ran", "VBD", 0, "ROOT"),
+    ("home", "RB", 2, "advmod"),
+    ("because", "IN", 7, "mark"),
+    ("he", "PRP", 7, "nsubj"),
+    ("was", "VBD", 7, "cop"),
+    ("late", "JJ", 2, "advcl"),
+    (".", ".", 2, "punct"),
+]
+
+
+def corenlp_answer(text: str) -> dict[str, Any]:
+    """What a CoreNLP server says of TEXT; of any other text a sentence with the labels that tell its scheme."""
+    if text != TEXT:
+        labels = ["nmod", "dobj", "nsubjpass", "auxpass"]
+        return {"sentences": [{"basicDependencies": [{"dep": label} for label in labels], "tokens": []}]}
+    tokens, edges, at = [], [], 0
+    for number, (word, tag, head, label) in enumerate(ROWS, start=1):
+        place = text.index(word, at)
+        at = place + len(word)
+        begin, end = (len(text[:n].encode("utf-16-le")) // 2 for n in (place, at))
+        tokens.append({"originalText": word, "pos": tag, "characterOffsetBegin": begin, "characterOffsetEnd": end})
+        edges.append({"dep": label, "governor": head, "dependent": number})
+    return {"sentences": [{"tokens": tokens, "basicDependencies": edges}]}
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            text = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(corenlp_answer(text)).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{http.server_port}"
+        http.shutdown()
+        thread.join()
+
+
+def test_corenlp_counts_utf16_and_we_count_characters(server: str) -> None:
+    annotator = Annotator(f"corenlp:{server}")
+    assert annotator.parser.scheme is UD1
+    annotation = annotator.annotate(TEXT)
+    assert annotation.relations == ["because_arg1_arg2"]
+    assert [TEXT[start:end] for start, end in annotation.edus] == ["🦊 ran home ", "because he was late."]
+
+
+def test_corenlp_that_does_not_answer_is_one_clear_line() -> None:
+    with pytest.raises(WorkFailed, match="no answer from the CoreNLP server"):
+        load_parser("corenlp:http://127.0.0.1:9")
+
+
+def stanza_document(text: str) -> SimpleNamespace:
+    """A document with the attributes Stanza's have."""
+    if text != TEXT:
+        return SimpleNamespace(sentences=[])
+    words, tokens, at = [], [], 0
+    for word, tag, head, label in ROWS:
+        place = text.index(word, at)
+        at = place + len(word)
+        words.append(SimpleNamespace(text=word, xpos=tag, head=head, deprel=label))
+        tokens.append(SimpleNamespace(start_char=place, end_char=at, words=words[-1:]))
+    return SimpleNamespace(sentences=[SimpleNamespace(words=words, tokens=tokens)])
+
+
+def test_stanza_documents_are_understood() -> None:
+    annotation = Annotator(StanzaParser(stanza_document)).annotate(TEXT)
+    assert annotation.relations == ["because_arg1_arg2"]
+    assert TEXT[slice(*annotation.mentions[0].arg2)] == "he was late."
+
+
+def test_schemes_are_told_by_their_labels() -> None:
+    assert scheme_of({"obl", "obj", "nsubj:pass", "aux:pass", "mark"}, source="x") is UD2
+    assert scheme_of({"pobj", "dobj", "nsubjpass", "auxpass", "nmod"}, source="x") is CLEARNLP
+    assert scheme_of({"nmod", "dobj", "nsubjpass", "auxpass"}, source="x") is UD1
+
+
+def test_an_unknown_scheme_is_refused(tmp_path: Path) -> None:
+    nlp = spacy.blank("de")
+    parser = nlp.add_pipe("parser")
+    for label in ("sb", "oa", "ROOT"):
+        parser.add_label(label)  # type: ignore[attr-defined]
+    nlp.initialize()
+    nlp.to_disk(tmp_path / "german")
+    with pytest.raises(BadRequest, match="belong to no known scheme"):
+        load_parser(f"spacy:{tmp_path / 'german'}")
+
+
+@pytest.mark.parametrize(
+    "name", ["nonsense", "spacy:", "spacy:no_such_model", "corenlp:", "bundled:x", "corenlp:ftp://x"]
+)
+def test_unknown_parsers_are_bad_requests(name: str) -> None:
+    with pytest.raises(BadRequest):
+        load_parser(name)
+
+
+def test_a_pipeline_without_a_parser_is_refused(tmp_path: Path) -> None:
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    with pytest.raises(BadRequest, match="no `parser`"):
+        load_parser(f"spacy:{tmp_path / 'blank'}")

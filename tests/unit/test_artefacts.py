@@ -1,0 +1,85 @@
+"""Stage directories: locked, resumed by the same request only, whole or not there."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from discodvt.artefacts import open_stage, read_manifest
+from discodvt.errors import BadRequest
+
+
+def test_a_finished_stage_has_a_manifest_and_nothing_temporary(tmp_path: Path) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text("x")
+    with open_stage(tmp_path / "out", "make", config={"n": 1}, inputs=[source]) as stage:
+        assert not stage.complete
+        with stage.writing("sub/a.txt") as path:
+            path.write_text("done")
+        (tmp_path / "out" / "left.partial").write_text("from a killed run")
+        stage.finish(stories=3)
+        assert stage.complete
+    assert sorted(p.name for p in (tmp_path / "out").rglob("*") if p.is_file()) == ["a.txt", "manifest.json"]
+    manifest = read_manifest(tmp_path / "out", "make")
+    assert manifest["config"] == {"n": 1}
+    assert manifest["facts"] == {"stories": 3}
+    assert manifest["inputs"]["in.txt"] == "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+    assert manifest["versions"]["discodvt"]
+
+
+def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
+    with open_stage(tmp_path, "make", config={}) as stage:
+        with pytest.raises(RuntimeError), stage.writing("a.txt") as path:
+            path.write_text("half")
+            raise RuntimeError
+        assert [p.name for p in tmp_path.iterdir()] == ["stage.json"]
+
+
+def test_an_unfinished_stage_is_resumed_by_the_same_request_only(tmp_path: Path) -> None:
+    with open_stage(tmp_path, "make", config={"n": 1}) as stage, stage.writing("a.txt") as path:
+        path.write_text("kept")
+    with pytest.raises(BadRequest, match="unfinished; run its command again"):
+        read_manifest(tmp_path)
+    with (
+        pytest.raises(BadRequest, match="an unfinished `make` with another config"),
+        open_stage(tmp_path, "make", config={}),
+    ):
+        pass
+    with pytest.raises(BadRequest, match="another stage"), open_stage(tmp_path, "bake", config={"n": 1}):
+        pass
+    with open_stage(tmp_path, "make", config={"n": 1}):
+        assert (tmp_path / "a.txt").read_text() == "kept"
+    with open_stage(tmp_path, "make", config={"n": 2}, overwrite=True):
+        assert not (tmp_path / "a.txt").exists()
+
+
+def test_a_directory_is_locked_while_in_use(tmp_path: Path) -> None:
+    with (
+        open_stage(tmp_path, "make", config={}),
+        pytest.raises(BadRequest, match="in use by another run"),
+        open_stage(tmp_path, "make", config={}),
+    ):
+        pass
+
+
+def test_foreign_directories_are_never_touched(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("precious")
+    for overwrite in (False, True):
+        with pytest.raises(BadRequest), open_stage(tmp_path, "make", config={}, overwrite=overwrite):
+            pass
+    with pytest.raises(BadRequest, match="a file is in the way"), open_stage(tmp_path / "mine.txt", "make", config={}):
+        pass
+    assert (tmp_path / "mine.txt").read_text() == "precious"
+
+
+def test_wrong_directories_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="no such directory"):
+        read_manifest(tmp_path / "none")
+    with pytest.raises(BadRequest, match="not made by discodvt"):
+        read_manifest(tmp_path)
+    (tmp_path / "manifest.json").write_text(json.dumps({"stage": "make"}))
+    with pytest.raises(BadRequest, match="made by `make`, expected the output of `bake`"):
+        read_manifest(tmp_path, "bake")
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(BadRequest, match="not readable as JSON"), open_stage(tmp_path, "make", config={}):
+        pass

@@ -20,6 +20,7 @@ check: .venv/dev.ready
 
 docs: .venv/dev.ready
 	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/make_picture.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -2,8 +2,8 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
-import click
 import typer
 
 from discodvt.cli import app
@@ -11,29 +11,26 @@ from discodvt.cli import app
 PAGE = Path(__file__).parent / "cli.md"
 
 
-def sections(command: click.Command, path: tuple[str, ...] = ("discodvt",)) -> list[str]:
+def sections(command: Any, path: tuple[str, ...] = ("discodvt",)) -> list[str]:
     """The help of a command and of all below it, as Markdown."""
-    context = click.Context(command, info_name=path[-1])
     lines = [f"## `{' '.join(path)}`", "", (command.help or "").strip(), ""]
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            if child is not None:
-                lines += sections(child, (*path, name))
-        return lines
+    children = getattr(command, "commands", None)
+    if children is not None:
+        return lines + [line for name, child in children.items() for line in sections(child, (*path, name))]
     rows = [_row(parameter) for parameter in command.params]
     return [*lines, "| argument or option | meaning | default |", "|---|---|---|", *rows, ""]
 
 
-def _row(parameter: click.Parameter) -> str:
-    if isinstance(parameter, click.Option):
+def _row(parameter: Any) -> str:
+    if parameter.param_type_name == "option":
         names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
     else:
-        names = f"`{parameter.make_metavar(click.Context(click.Command('')))}`"
+        names = f"`{parameter.metavar or parameter.name.upper()}`"
     default = parameter.default
-    shown = "" if default in (None, False) or callable(default) else f"`{getattr(default, 'value', default)}`"
-    meaning = (getattr(parameter, "help", None) or "").replace("|", "\\|")
-    return f"| {names} | {meaning} | {shown} |"
+    shown = (
+        "" if default is None or default is False or callable(default) else f"`{getattr(default, 'value', default)}`"
+    )
+    return f"| {names} | {(parameter.help or '').replace('|', chr(92) + '|')} | {shown} |"
 
 
 def page() -> str:

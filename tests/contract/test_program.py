@@ -14,7 +14,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_loads_no_heavy_library() -> None:
-    code = "import sys, discodvt.cli; print([m for m in ('torch', 'transformers', 'spacy', 'pyarrow') if m in sys.modules])"
+    heavy = ("torch", "transformers", "spacy", "pyarrow")
+    code = f"import sys, discodvt.cli; print([name for name in {heavy} if name in sys.modules])"
     assert run(sys.executable, "-c", code).stdout.strip() == "[]"
 
 

@@ -27,11 +27,15 @@ def test_a_finished_stage_has_a_manifest_and_nothing_temporary(tmp_path: Path) -
     assert manifest["versions"]["discodvt"]
 
 
+def write_half(path: Path) -> None:
+    path.write_text("half")
+    raise RuntimeError
+
+
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     with open_stage(tmp_path, "make", config={}) as stage:
         with pytest.raises(RuntimeError), stage.writing("a.txt") as path:
-            path.write_text("half")
-            raise RuntimeError
+            write_half(path)
         assert [p.name for p in tmp_path.iterdir()] == ["stage.json"]
 
 

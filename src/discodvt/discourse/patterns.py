@@ -13,6 +13,7 @@ from discodvt.discourse.schemes import Scheme
 from discodvt.discourse.trees import Tree
 
 FINITE_TAGS = frozenset(("VB", "VBD", "VBP", "VBZ", "MD"))
+WH_TAGS = frozenset(("WRB", "WP", "WDT", "WP$"))
 _MARKERS = frozenset(MARKERS)
 _SUBORDINATORS = frozenset(("although", "because", "before", "after", "as"))
 _OPENERS = frozenset(("so", "still"))
@@ -67,7 +68,7 @@ def _coordination(tree: Tree, scheme: Scheme, token: int) -> tuple[int | None, i
     if tree.deps[token] not in pattern.binds or tree.heads[token] < 0:
         return None
     first, second = _conjuncts(tree, scheme, token)
-    if not _is_clause(tree, scheme, second):
+    if second < token or not _is_clause(tree, scheme, second):
         return None
     if first is None:
         return (None, second) if _opens_sentence(tree, scheme, token) else None
@@ -85,12 +86,14 @@ def _subordination(tree: Tree, scheme: Scheme, token: int) -> tuple[int | None, 
     second = tree.heads[token]
     if second < 0 or tree.deps[token] not in pattern.binds or not _is_clause(tree, scheme, second):
         return None
-    top = _first_conjunct(tree, second)
     if any(child < token for child in tree.dependents(second, scheme.subjects | scheme.copulas)):
         return None  # "that is because ...": a predicate, not an argument
+    top = _first_conjunct(tree, second)
+    if tree.heads[top] < 0 and top != second:
+        top = second  # "..., but only because ...": a reason set beside what it explains
     if tree.heads[top] < 0:
         return (None, second) if _opens_sentence(tree, scheme, token) else None
-    if tree.deps[top] not in pattern.joins:
+    if tree.deps[top] not in pattern.joins | {"conj"}:
         return None
     return _clause_above(tree, scheme, tree.heads[top]), second
 
@@ -130,7 +133,14 @@ def _conjuncts(tree: Tree, scheme: Scheme, token: int) -> tuple[int | None, int]
     if scheme.coordinator_on_first:
         second = next((child for child in tree.dependents(head, ("conj",)) if child > token), None)
         return (None, head) if second is None else (_preceding_conjunct(tree, scheme, second), second)
-    return (_preceding_conjunct(tree, scheme, head) if tree.deps[head] == "conj" else None), head
+    if tree.deps[head] == "conj":
+        return _preceding_conjunct(tree, scheme, head), head
+    # Parsers hang "and" on the first noun of its clause ("..., and the name was changed"): it belongs to the verb.
+    while token < head < tree.heads[head]:
+        head = tree.heads[head]
+    if tree.deps[head] == "conj":
+        return _preceding_conjunct(tree, scheme, head), head
+    return (tree.heads[head] if 0 <= tree.heads[head] < token else None), head
 
 
 def _preceding_conjunct(tree: Tree, scheme: Scheme, conjunct: int) -> int:
@@ -168,9 +178,10 @@ def _clause_above(tree: Tree, scheme: Scheme, token: int) -> int:
 
 
 def _is_one_clause(tree: Tree, scheme: Scheme, first: int, token: int, second: int) -> bool:
-    """Verbs joined below the clause: open complements ("wanted to sit and eat"), or bare verbs side by side that share
-    an object or have none ("cut and edited the work")."""
-    if tree.deps[first] == "xcomp":
+    """Verbs joined below the clause: open complements ("wanted to sit and eat"), clauses that wh-words make a noun of
+    ("who she is and what she wants"), bare verbs side by side that share an object or have none ("cut and edit it")."""
+    following = token + 1
+    if tree.deps[first] == "xcomp" or (tree.heads[following] == second and tree.tags[following] in WH_TAGS):
         return True
     if first != token - 1 or second != token + 1 or any(tree.dependents(second, scheme.subjects)):
         return False

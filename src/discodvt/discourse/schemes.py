@@ -73,7 +73,7 @@ UD2 = Scheme(
     patterns=_patterns(
         mark="mark",
         so="advmod mark cc discourse",
-        clauses="advcl advcl:relcl acl dep parataxis",
+        clauses="advcl advcl:relcl acl acl:relcl ccomp obl dep parataxis",
         loose="conj parataxis advcl dep",
     ),
 )
@@ -92,7 +92,7 @@ CLEARNLP = Scheme(
     patterns=_patterns(
         mark="mark",
         so="advmod mark cc intj",
-        clauses="advcl acl dep parataxis ccomp",
+        clauses="advcl acl relcl ccomp dep parataxis",
         loose="conj parataxis advcl dep ccomp",
     ),
 )
@@ -111,7 +111,7 @@ UD1 = Scheme(
     patterns=_patterns(
         mark="mark",
         so="advmod mark cc dep discourse",
-        clauses="advcl acl dep parataxis",
+        clauses="advcl acl acl:relcl ccomp nmod dep parataxis",
         loose="conj parataxis advcl dep",
     ),
 )

@@ -4,8 +4,8 @@ A sentence is one EDU, or two where a connective divides it; among several the o
 EDUs tile the story: whitespace belongs to the EDU before it, the marker to the EDU of Arg2.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from discodvt.discourse.labels import CATEGORIES, UNKNOWN, category_of, relation
 from discodvt.discourse.patterns import Connective, find_connectives
@@ -15,6 +15,7 @@ from discodvt.discourse.trees import Tree
 Span = tuple[int, int]
 LONGEST_SENTENCE = 400  # tokens; what runs on for longer is no sentence, and stays one EDU
 _OPENING = frozenset("\"'“‘«([{—–-`")
+_CLOSING = frozenset("\"'”’»)]}")
 _RANK = {category: rank for rank, category in enumerate(CATEGORIES)}
 
 
@@ -63,7 +64,7 @@ def annotate_sentences(text: str, sentences: Iterable[Sentence], scheme: Scheme)
     relations: list[str] = []
     mentions: list[Mention] = []
     previous: Sentence | None = None
-    for sentence in sentences:
+    for sentence in _mended(text, sentences):
         tree = sentence.tree if sentence.tree is not None and len(sentence.tree) <= LONGEST_SENTENCE else None
         found = list(find_connectives(tree, scheme)) if tree is not None else []
         division = None
@@ -79,6 +80,27 @@ def annotate_sentences(text: str, sentences: Iterable[Sentence], scheme: Scheme)
             relations.append(division.label)
         previous = sentence
     return Annotation(_tile(edus, len(text)), relations, mentions)
+
+
+def _mended(text: str, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    """The sentences with closing quotes and brackets where they belong: with the words they close."""
+    held: Sentence | None = None
+    for sentence in sentences:
+        start = sentence.start
+        while held is not None and start == held.end and text[start : start + 1] in _CLOSING and start < sentence.end:
+            following = text[start + 1 : start + 2]
+            if following and not following.isspace() and following not in _CLOSING:
+                break  # an opening quote right after a full stop
+            start += 1
+            held = replace(held, end=start)
+        start += len(text[start : sentence.end]) - len(text[start : sentence.end].lstrip())
+        if start == sentence.end:
+            continue
+        if held is not None:
+            yield held
+        held = replace(sentence, start=start)
+    if held is not None:
+        yield held
 
 
 def _mentions(tree: Tree, found: list[Connective], previous: Sentence | None) -> Iterable[Mention]:

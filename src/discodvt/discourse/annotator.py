@@ -1,11 +1,11 @@
 """The annotator: text in, EDUs, relations and mentions out, with exact offsets into the given text."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from discodvt.discourse.annotation import Annotation, Sentence, annotate_sentences
 from discodvt.discourse.parsers import Parser, load_parser, pieces
-from discodvt.discourse.trees import Tree
 
 BATCH_CHARACTERS = 200_000
 
@@ -29,14 +29,11 @@ class Annotator:
 
     def _annotate_batch(self, texts: list[str]) -> list[Annotation]:
         cut = [list(pieces(text)) for text in texts]
-        parsed = iter(self.parser.parse([piece for parts in cut for _, piece in parts]))
+        parsed = iter(self.parser.parse([piece.text for parts in cut for piece in parts]))
         annotations = []
         for text, parts in zip(texts, cut, strict=True):
-            sentences = [
-                _shifted(sentence, offset)
-                for (offset, _), found in zip(parts, islice(parsed, len(parts)), strict=True)
-                for sentence in found
-            ]
+            found = zip(parts, islice(parsed, len(parts)), strict=True)
+            sentences = [_placed(sentence, piece.place) for piece, some in found for sentence in some]
             annotations.append(annotate_sentences(text, sentences, self.parser.scheme))
         for _ in parsed:  # let the parser finish its batch
             raise RuntimeError(f"{self.parser.name} gave more results than pieces")
@@ -56,17 +53,12 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _shifted(sentence: Sentence, offset: int) -> Sentence:
-    if not offset:
+def _placed(sentence: Sentence, place: Sequence[int]) -> Sentence:
+    """The sentence at its offsets in the text, where the parser counted in a piece of it."""
+    if isinstance(place, range) and place.start == 0:
         return sentence
     tree = sentence.tree
     if tree is not None:
-        tree = Tree(
-            words=tree.words,
-            tags=tree.tags,
-            deps=tree.deps,
-            heads=tree.heads,
-            starts=[start + offset for start in tree.starts],
-            ends=[end + offset for end in tree.ends],
-        )
-    return Sentence(sentence.start + offset, sentence.end + offset, tree)
+        starts = [place[start] for start in tree.starts]
+        tree = replace(tree, starts=starts, ends=[place[end - 1] + 1 for end in tree.ends])
+    return Sentence(place[sentence.start], place[sentence.end - 1] + 1, tree)

@@ -53,6 +53,8 @@ def _connective(tree: Tree, scheme: Scheme, token: int) -> Connective | None:
         return None
     first, second = heads
     arg2 = _argument(tree, second) - {token}
+    if first is not None and not _is_clause(tree, scheme, second):
+        arg2 = set(range(token + 1, len(tree)))  # a fragment: what follows belongs to it
     if first is None:
         return Connective(marker, token, None, frozenset(arg2))
     arg1 = _argument(tree, first, without=second) - arg2 - {token}
@@ -110,7 +112,8 @@ def _adverb(tree: Tree, scheme: Scheme, token: int) -> tuple[int | None, int] | 
         return None
     if marker == "so" and (token > second or not _is_finite(tree, scheme, second)):
         return None
-    fragment = marker == "still" and tree.deps[second] in pattern.joins
+    governor = tree.heads[second]
+    fragment = marker == "still" and tree.deps[second] in pattern.joins and governor < token and tree.is_verb(governor)
     if not fragment and not _is_clause(tree, scheme, second):
         return None
     if tree.deps[second] in pattern.joins and tree.heads[second] >= 0:
@@ -157,12 +160,17 @@ def _first_conjunct(tree: Tree, token: int) -> int:
 
 
 def _is_clause(tree: Tree, scheme: Scheme, head: int) -> bool:
-    """A verb, or a predicate with a subject or a copula; not a participle or gerund used as a noun or adjective."""
+    """A verb, or a predicate with a subject or a copula; not a participle or gerund used as a noun or adjective.
+
+    Where the tagger took a verb for a noun, its place in the tree may tell: a clause's label, a verb's dependents.
+    """
     if any(tree.dependents(head, scheme.subjects | scheme.copulas)):
         return True
     if tree.tags[head] in FINITE_TAGS:
         return True
-    return tree.is_verb(head) and tree.deps[head] not in ("amod", "compound", "nmod", "nsubj", "obj", "dobj", "pobj")
+    if tree.is_verb(head):
+        return tree.deps[head] not in ("amod", "compound", "nmod", "nsubj", "obj", "dobj", "pobj")
+    return tree.deps[head] in ("advcl", "parataxis", "ccomp") and any(tree.dependents(head, scheme.complements))
 
 
 def _is_finite(tree: Tree, scheme: Scheme, head: int) -> bool:

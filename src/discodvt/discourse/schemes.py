@@ -30,6 +30,7 @@ class Scheme:
     copulas: frozenset[str]
     auxiliaries: frozenset[str]
     objects: frozenset[str]
+    complements: frozenset[str]  # what only verbs (and few adjectives) govern
     marks: frozenset[str]
     particles: frozenset[str]
     coordinator_on_first: bool  # True: "and" hangs on the first conjunct; False: on the second
@@ -41,8 +42,9 @@ def _labels(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _patterns(*, mark: str, so: str, clauses: str, loose: str) -> dict[str, Pattern]:
-    """The ten rows. `clauses`: labels of dependent clauses; `loose`: of clauses set side by side."""
+def _patterns(*, mark: str, so: str, clauses: str, loose: str, fragments: str) -> dict[str, Pattern]:
+    """The ten rows. `clauses`: labels of dependent clauses; `loose`: of clauses set side by side; `fragments`: of what
+    is less than a clause but may follow `still` ("... still miles from home")."""
     subordinator = Pattern(_labels(mark), _labels(clauses))
     adverb = Pattern(_labels("advmod"), _labels(loose))
     return {
@@ -54,7 +56,7 @@ def _patterns(*, mark: str, so: str, clauses: str, loose: str) -> dict[str, Patt
         "so": Pattern(_labels(so), _labels(clauses) | _labels(loose)),
         "then": adverb,
         "also": adverb,
-        "still": adverb,
+        "still": Pattern(_labels("advmod"), _labels(loose) | _labels(fragments)),
         "and": Pattern(_labels("cc"), _labels("conj")),
     }
 
@@ -66,6 +68,7 @@ UD2 = Scheme(
     copulas=_labels("cop"),
     auxiliaries=_labels("aux aux:pass"),
     objects=_labels("obj ccomp xcomp"),
+    complements=_labels("obj iobj xcomp ccomp obl aux aux:pass"),
     marks=_labels("mark"),
     particles=_labels("discourse"),
     coordinator_on_first=False,
@@ -75,6 +78,7 @@ UD2 = Scheme(
         so="advmod mark cc discourse",
         clauses="advcl advcl:relcl acl acl:relcl ccomp obl dep parataxis",
         loose="conj parataxis advcl dep",
+        fragments="obl:unmarked obl:npmod obl:tmod",
     ),
 )
 
@@ -85,6 +89,7 @@ CLEARNLP = Scheme(
     copulas=frozenset(),
     auxiliaries=_labels("aux auxpass"),
     objects=_labels("dobj ccomp xcomp attr acomp"),
+    complements=_labels("dobj dative xcomp ccomp aux auxpass"),
     marks=_labels("mark"),
     particles=_labels("intj"),
     coordinator_on_first=True,
@@ -94,6 +99,7 @@ CLEARNLP = Scheme(
         so="advmod mark cc intj",
         clauses="advcl acl relcl ccomp dep parataxis",
         loose="conj parataxis advcl dep ccomp",
+        fragments="npadvmod",
     ),
 )
 
@@ -104,6 +110,7 @@ UD1 = Scheme(
     copulas=_labels("cop"),
     auxiliaries=_labels("aux auxpass"),
     objects=_labels("dobj ccomp xcomp"),
+    complements=_labels("dobj iobj xcomp ccomp aux auxpass"),
     marks=_labels("mark"),
     particles=_labels("discourse"),
     coordinator_on_first=True,
@@ -113,6 +120,7 @@ UD1 = Scheme(
         so="advmod mark cc dep discourse",
         clauses="advcl acl acl:relcl ccomp nmod dep parataxis",
         loose="conj parataxis advcl dep",
+        fragments="nmod:npmod nmod:tmod",
     ),
 )
 

@@ -29,6 +29,9 @@ class SpacyParser:
         if "parser" not in self.nlp.pipe_names:
             raise BadRequest(f"{name}: this spaCy pipeline has no `parser`; it has {', '.join(self.nlp.pipe_names)}")
         self.scheme = scheme_of(self.nlp.get_pipe("parser").labels, source=name)  # type: ignore[attr-defined]
+        for _, component in self.nlp.pipeline:  # known for good, or a memory zone would forget them with its words
+            for label in getattr(component, "labels", ()):
+                self.nlp.vocab.strings.add(label)
         self._markers = np.array([self.nlp.vocab.strings.add(marker) for marker in MARKERS], dtype=np.uint64)
 
     def parse(self, pieces: Sequence[str]) -> Iterator[list[Sentence]]:

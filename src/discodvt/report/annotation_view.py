@@ -62,12 +62,15 @@ def terminal_view(text: str, annotation: Annotation) -> RenderableType:
 def html_page(text: str, annotation: Annotation, *, title: str) -> str:
     """One self-contained page: the story in colour, each EDU telling its relation when pointed at."""
     body = []
-    for number, _, label in _numbered(text, annotation):
+    for number, piece, label in _numbered(text, annotation):
         start, end = annotation.edus[number]
+        body.append(piece[: len(piece) - len(piece.lstrip())])
+        start, end = start + len(body[-1]), end - (len(piece) - len(piece.rstrip()))
         category = (category_of(label) if label else None) or "unknown"
         tip = "first EDU" if label is None else f"{label.replace('_', ' ')} (to EDU {number})"
         inner = _with_markers(text, start, end, _markers_in(annotation, start, end))
         body.append(f'<span class="edu {category}" tabindex="0" data-tip="{number + 1}: {escape(tip)}">{inner}</span>')
+        body.append(piece[len(piece.rstrip()) :])
     keys = "".join(f'<span class="key {c}">{c}: {", ".join(m)}</span>' for c, m in CATEGORIES.items())
     return _PAGE.format(title=escape(title), keys=keys, story="".join(body), style=_style())
 

@@ -1,5 +1,7 @@
 """Any text is cut into EDUs that tile it, with one relation fewer, the same alone or in any batch."""
 
+import re
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -52,6 +54,13 @@ def test_whitespace_belongs_to_the_edu_before(annotator: Annotator) -> None:
     assert text[slice(*annotation.mentions[0].arg1)] == "He sat down."
 
 
+def test_a_closing_quote_stays_with_what_it_closes(annotator: Annotator) -> None:
+    text = '"I found it this morning." After that, she gave it back. "Thank you!" he said.'
+    edus = [text[start:end] for start, end in annotator.annotate(text).edus]
+    assert edus[0] == '"I found it this morning." '
+    assert edus[2].startswith('"Thank')
+
+
 def test_lone_surrogates_keep_their_place(annotator: Annotator) -> None:
     text = "He ran \ud83e home because he was late."
     check(text, annotator.annotate(text))
@@ -63,9 +72,23 @@ def test_a_huge_text_without_a_full_stop_is_done(annotator: Annotator, unit: str
     check(text, annotator.annotate(text))
 
 
-@given(text=st.text(alphabet="ab .\n", max_size=400), size=st.integers(1, 50))
-def test_pieces_tile_and_are_bounded(text: str, size: int) -> None:
+@given(text=st.text(alphabet="ab .\n\r\t\u2029", max_size=400), size=st.integers(2, 50))
+def test_pieces_hold_every_word_where_it_stands(text: str, size: int) -> None:
     cut = list(pieces(text, size=size))
-    assert "".join(piece for _, piece in cut) == text
-    assert all(len(piece) <= size for _, piece in cut)
-    assert [offset for offset, _ in cut] == [sum(len(p) for _, p in cut[:n]) for n in range(len(cut))]
+    for piece in cut:
+        assert len(piece.text) == len(piece.place) <= size
+        assert not re.search(r"^\s|\s$|\s\s|[^\S ]", piece.text)
+        assert all(
+            text[at] == letter or (letter == " " and text[at].isspace())
+            for letter, at in zip(piece.text, piece.place, strict=True)
+        )
+    kept = [at for piece in cut for at in piece.place]
+    assert kept == sorted(set(kept))
+    assert set(kept) >= {at for at, letter in enumerate(text) if not letter.isspace()}
+
+
+@pytest.mark.parametrize("layout", ["\n", "\r\n", "  ", "\n\n", " \r\n \r\n", "\t", "\u2003"])
+def test_layout_does_not_change_what_is_found(annotator: Annotator, layout: str) -> None:
+    plain = annotator.annotate("The fox was tired. Then he slept because it was late.")
+    text = "The fox was tired. Then he slept because it was late.".replace(". ", f".{layout}")
+    assert annotator.annotate(text).relations == plain.relations == ["then_arg1_arg2", "because_arg1_arg2"]

@@ -74,6 +74,8 @@ def _coordination(tree: Tree, scheme: Scheme, token: int) -> tuple[int | None, i
         return None
     if first is None:
         return (None, second) if _opens_sentence(tree, scheme, token) else None
+    if tree.tags[second] in ("VBZ", "VBD"):
+        first = _finite_above(tree, scheme, first)
     if not _is_clause(tree, scheme, first) or _is_one_clause(tree, scheme, first, token, second):
         return None
     return first, second
@@ -170,7 +172,9 @@ def _is_clause(tree: Tree, scheme: Scheme, head: int) -> bool:
         return True
     if tree.is_verb(head):
         return tree.deps[head] not in ("amod", "compound", "nmod", "nsubj", "obj", "dobj", "pobj")
-    return tree.deps[head] in ("advcl", "parataxis", "ccomp") and any(tree.dependents(head, scheme.complements))
+    return tree.deps[head] in ("advcl", "parataxis", "ccomp", "appos") and any(
+        tree.dependents(head, scheme.complements)
+    )
 
 
 def _is_finite(tree: Tree, scheme: Scheme, head: int) -> bool:
@@ -181,6 +185,15 @@ def _is_finite(tree: Tree, scheme: Scheme, head: int) -> bool:
 def _clause_above(tree: Tree, scheme: Scheme, token: int) -> int:
     """The nearest head of a clause at or above a token; an open complement goes with what it completes."""
     while (not _is_clause(tree, scheme, token) or tree.deps[token] == "xcomp") and tree.heads[token] >= 0:
+        token = tree.heads[token]
+    return token
+
+
+def _finite_above(tree: Tree, scheme: Scheme, token: int) -> int:
+    """The nearest finite clause at or above a gerund or infinitive: a finite verb is coordinated with its like."""
+    while tree.tags[token] in ("VBG", "VB") and tree.heads[token] >= 0 and tree.heads[token] < token:
+        if any(tree.dependents(token, scheme.auxiliaries | scheme.subjects)):
+            break
         token = tree.heads[token]
     return token
 

@@ -77,7 +77,7 @@ UD2 = Scheme(
         mark="mark",
         so="advmod mark cc discourse",
         clauses="advcl advcl:relcl acl acl:relcl ccomp obl dep parataxis",
-        loose="conj parataxis advcl dep",
+        loose="conj parataxis advcl dep appos",
         fragments="obl:unmarked obl:npmod obl:tmod",
     ),
 )

@@ -1,0 +1,128 @@
+"""`compare`: which differences between two systems are real.
+
+Both systems are drawn with the same draws, so each draw gives a difference: their interval, and a p-value, the share of
+draws whose deviation from the mean difference reaches the difference found (paired bootstrap, Koehn 2004, by the shift
+method of Riezler & Maxwell 2005; random halves for pooled scores). Beside it the paper's t-test with its stars (* below
+0.05, ** below 0.01): paired over stories where a story has a score of its own, else over ten fixed folds of prompts.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from discodvt.evaluation.grams import Floats, Weights
+from discodvt.evaluation.intervals import Draws, interval, plan_draws, replicate
+from discodvt.evaluation.measure import Direction, Measure, Unit
+from discodvt.evaluation.repetition import LookBack
+from discodvt.evaluation.scores import RESAMPLES, Mode, Score, measures, read_systems, score
+from discodvt.evaluation.tokens import Text
+
+FOLDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two systems on one score: `difference` is a minus b; what cannot be said is None."""
+
+    name: str
+    a: Score
+    b: Score
+    difference: float
+    low: float | None
+    high: float | None
+    p_bootstrap: float | None
+    p_t_test: float | None
+    t_test: str  # "story": paired over stories; "fold": over ten folds of prompts; "none"
+    direction: Direction
+    unit: Unit
+
+    @property
+    def stars(self) -> str:
+        """The paper's marks of its t-test."""
+        if self.p_t_test is None or self.p_t_test >= 0.05:
+            return ""
+        return "**" if self.p_t_test < 0.01 else "*"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"stars": self.stars}
+
+
+def compare(
+    a: Sequence[Text],
+    b: Sequence[Text],
+    references: Sequence[Text],
+    *,
+    mode: Mode = "paper",
+    prompts: Sequence[str] | None = None,
+    finishes: tuple[Sequence[str], Sequence[str]] | None = None,
+    look_back: LookBack = "paper",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Comparison]:
+    """Compare two systems' stories to the same prompts, against the same references, score by score."""
+    known = finishes if finishes is not None else (None, None)
+    (first, second), reference = read_systems([a, b], references, finishes=known, prompts=prompts)
+    draws = plan_draws(len(references), prompts, resamples=resamples, seed=seed)
+    folds = _folds(draws, prompts)
+    families = zip(
+        measures(first, reference, mode=mode, look_back=look_back, alongside=[second.tokens]),
+        measures(second, reference, mode=mode, look_back=look_back, alongside=[first.tokens]),
+        strict=True,
+    )
+    return {each.name: each for ours, theirs in families for each in _compare(ours, theirs, draws, folds)}
+
+
+def paired_t_test(differences: Floats) -> float:
+    """Two-sided p of Student's paired t-test; differences all alike are certain: no difference, or no doubt of it."""
+    from scipy.stats import ttest_1samp  # slow to import, and only comparisons need it
+
+    if np.ptp(differences) == 0:
+        return 1.0 if differences[0] == 0 else 0.0
+    return float(ttest_1samp(differences, 0.0).pvalue)
+
+
+def _compare(ours: Measure, theirs: Measure, draws: Draws, folds: Weights | None) -> list[Comparison]:
+    """All scores of one family."""
+    names = ours.names
+    difference = ours.values - theirs.values
+    low: Sequence[float | None] = [None] * len(names)
+    high = p_bootstrap = p_t_test = low
+    drawn_a, drawn_b = replicate(ours, draws), replicate(theirs, draws)
+    if drawn_a is not None and drawn_b is not None:
+        drawn = drawn_a - drawn_b
+        low, high = (end.tolist() for end in interval(difference, drawn, ours.resampling, draws))
+        scale = 1.0 if ours.resampling == "bootstrap" else draws.scale
+        beyond = np.abs(scale * (drawn - drawn.mean(axis=0))) >= np.abs(difference)
+        p_bootstrap = ((1 + beyond.sum(axis=0)) / (1 + len(drawn))).tolist()
+    t_test, pairs = _paired_scores(ours, theirs, folds)
+    if len(pairs) > 1:
+        p_t_test = [paired_t_test(column) for column in pairs.T]
+    a, b = score(ours, draws, drawn_a), score(theirs, draws, drawn_b)
+    columns = zip(names, difference.tolist(), low, high, p_bootstrap, p_t_test, strict=True)
+    return [
+        Comparison(name, a[name], b[name], by, below, above, drawn_p, t_p, t_test, ours.direction, ours.unit)
+        for name, by, below, above, drawn_p, t_p in columns
+    ]
+
+
+def _paired_scores(ours: Measure, theirs: Measure, folds: Weights | None) -> tuple[str, Floats]:
+    """Differences of the two systems over stories or folds, [pairs, k]."""
+    if ours.per_story is not None and theirs.per_story is not None:
+        return "story", ours.per_story - theirs.per_story
+    if folds is not None and ours.resampling != "none":
+        return "fold", ours.under(folds) - theirs.under(folds)
+    return "none", np.zeros((0, len(ours.names)))
+
+
+def _folds(draws: Draws, prompts: Sequence[str] | None) -> Weights | None:
+    """Which stories each of the ten folds holds [folds, N]; prompts go round by their hash, so folds never change."""
+    if draws.units < FOLDS:
+        return None
+    turn = np.arange(draws.units)
+    if prompts is not None:
+        hashes = [hashlib.sha256(prompt.encode()).digest() for prompt in dict.fromkeys(prompts)]
+        turn[sorted(turn, key=hashes.__getitem__)] = np.arange(draws.units)
+    return np.asarray(turn[draws.unit] % FOLDS == np.arange(FOLDS)[:, None], dtype=np.float32)

@@ -1,0 +1,137 @@
+"""Stories from files, each beside its reference: by id, or by prompt where several stories share one.
+
+Stories are JSONL {id, prompt, story, plan, seed, model, finish}; references the same, or a corpus directory, or one of
+its Parquet files. By prompt, the k-th story of a prompt gets its k-th reference, round and round.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from discodvt.corpus.records import read_stories, split_files
+from discodvt.corpus.textfiles import read_lines
+from discodvt.errors import BadRequest
+
+Match: TypeAlias = Literal["id", "prompt"]
+Key: TypeAlias = tuple[str, int]  # an id or prompt, and how many had it before
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One story of a file; `where` names its line or row."""
+
+    where: str
+    id: str | None
+    prompt: str | None
+    story: str
+    finish: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Stories of one or two systems and the reference of each, in the same order."""
+
+    systems: list[list[Told]]
+    references: list[Told]
+    dropped: int
+
+
+def reference_file(path: Path, split: str) -> Path:
+    """The file that holds the references: itself, or a split of a corpus directory."""
+    if not path.is_dir():
+        return path
+    found = split_files(path)
+    if split not in found:
+        raise BadRequest(f"{path}: no split {split}; it has {', '.join(found)}")
+    return found[split]
+
+
+def read_told(path: Path) -> list[Told]:
+    """All stories of a JSONL or Parquet file; a corrupt line is an error with its number."""
+    told = list(_parquet(path) if path.suffix == ".parquet" else _jsonl(path))
+    if not told:
+        raise BadRequest(f"{path}: no stories in it")
+    return told
+
+
+def match(
+    systems: Sequence[list[Told]], references: list[Told], *, by: Match = "id", drop_unmatched: bool = False
+) -> Pairs:
+    """Give every story of the first system its reference, and its counterpart of the second."""
+    first, *others = (dict(_keyed(system, by)) for system in systems)
+    for other in others:
+        _same_keys(first, other, by)
+    known: dict[str, list[Told]] = {}
+    for (name, _), told in _keyed(references, by):
+        known.setdefault(name, []).append(told)
+    matched = [key for key in first if key[0] in known]
+    missing = len(first) - len(matched)
+    if missing and not (drop_unmatched and matched):
+        story = next(told for (name, _), told in first.items() if name not in known)
+        raise BadRequest(
+            f"{story.where}: no reference with this {by}, nor for {missing - 1} others of {len(first)} stories; "
+            "check --references, --split and --match, or --drop-unmatched"
+        )
+    return Pairs(
+        systems=[[system[key] for key in matched] for system in (first, *others)],
+        references=[known[name][earlier % len(known[name])] for name, earlier in matched],
+        dropped=missing,
+    )
+
+
+def _keyed(stories: Iterable[Told], by: Match) -> Iterator[tuple[Key, Told]]:
+    """Each story with its id or prompt, counted; of ids there may be but one each."""
+    seen: Counter[str] = Counter()
+    for told in stories:
+        name = told.id if by == "id" else told.prompt
+        if name is None:
+            other = "prompt" if by == "id" else "id"
+            raise BadRequest(f"{told.where}: no {by} to match by; add it, or --match {other}")
+        if by == "id" and seen[name]:
+            raise BadRequest(f"{told.where}: id {name!r} is there twice; give each story its own, or --match prompt")
+        yield (name, seen[name]), told
+        seen[name] += 1
+
+
+def _same_keys(first: dict[Key, Told], other: dict[Key, Told], by: Match) -> None:
+    for one, two in ((first, other), (other, first)):
+        alone = [told for key, told in one.items() if key not in two]
+        if alone:
+            raise BadRequest(
+                f"{alone[0].where}: its {by} is not among the other system's stories, nor are {len(alone) - 1} more; "
+                "compare systems on the same prompts"
+            )
+
+
+def _jsonl(path: Path) -> Iterator[Told]:
+    for line in read_lines(path):
+        where = f"{path}:{line.number}"
+        if not line.content.strip():
+            continue
+        try:
+            record = json.loads(line.content)
+        except ValueError as error:
+            raise BadRequest(f"{where}: not JSON ({error}); repair or remove the line") from None
+        if not isinstance(record, dict):
+            raise BadRequest(f"{where}: found {type(record).__name__}, expected an object with a story")
+        fields = {name: record.get(name) for name in ("id", "prompt", "story", "finish")}
+        wrong = [name for name, value in fields.items() if not isinstance(value, str | None)]
+        if wrong:
+            raise BadRequest(f"{where}: {wrong[0]} is not a string")
+        yield _told(where, **fields)
+
+
+def _parquet(path: Path) -> Iterator[Told]:
+    for number, row in enumerate(read_stories(path), start=1):
+        yield _told(f"{path} row {number}", row.id, row.prompt, row.story)
+
+
+def _told(where: str, id: str | None, prompt: str | None, story: str | None, finish: str | None = None) -> Told:
+    if story is None or not story.strip():
+        raise BadRequest(
+            f"{where}: the story is {'missing' if story is None else 'empty'}; write it, or remove the line"
+        )
+    return Told(where, id, prompt, story, finish)

@@ -1,0 +1,147 @@
+"""`evaluate`: the scores of a set of stories against references, each with interval, count, signature and direction.
+
+Paper mode gives the ten scores of the paper's table as it defines them. Modern mode gives sacrebleu's corpus BLEU both
+ways, MS-Jaccard, length-corrected distinct, repetition, lengths, the finish rate where known, and MAUVE when asked for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+from discodvt import __version__
+from discodvt.errors import BadRequest
+from discodvt.evaluation.bleu import bleu
+from discodvt.evaluation.distinct import distinct, length_corrected_distinct
+from discodvt.evaluation.grams import Floats, count_grams
+from discodvt.evaluation.intervals import Draws, interval, plan_draws, replicate
+from discodvt.evaluation.jaccard import Jaccard
+from discodvt.evaluation.lengths import finish_rate, lengths
+from discodvt.evaluation.measure import Direction, Measure, Unit
+from discodvt.evaluation.repetition import LookBack, repetition
+from discodvt.evaluation.tokens import Text, Tokens, intern, read_texts
+
+Mode: TypeAlias = Literal["paper", "modern"]
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One score; `low` and `high` are None where no interval can be given."""
+
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    signature: str
+    direction: Direction
+    unit: Unit = "fraction"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One system's stories as given, as arrays, and what is known of each."""
+
+    texts: Sequence[Text]
+    tokens: Tokens
+    finishes: Sequence[str] | None = None
+
+
+def evaluate(
+    hypotheses: Sequence[Text],
+    references: Sequence[Text],
+    *,
+    mode: Mode = "paper",
+    prompts: Sequence[str] | None = None,
+    finishes: Sequence[str] | None = None,
+    look_back: LookBack = "paper",
+    mauve_model: str | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Score]:
+    """Score stories against their references, one each: texts, or lists of tokens taken as they are.
+
+    `prompts` makes stories of one prompt be drawn together; `resamples=0` leaves the intervals out.
+    """
+    (system,), reference = read_systems([hypotheses], references, finishes=[finishes], prompts=prompts)
+    draws = plan_draws(len(references), prompts, resamples=resamples, seed=seed)
+    scores: dict[str, Score] = {}
+    for measure in measures(system, reference, mode=mode, look_back=look_back, mauve_model=mauve_model, seed=seed):
+        scores |= score(measure, draws, replicate(measure, draws))
+    return scores
+
+
+def read_systems(
+    systems: Sequence[Sequence[Text]],
+    references: Sequence[Text],
+    *,
+    finishes: Sequence[Sequence[str] | None],
+    prompts: Sequence[str] | None,
+) -> tuple[list[System], System]:
+    """Check that everything is there once for each story, and intern all tokens together."""
+    lists = [("stories", each) for each in systems] + [("references", references), ("prompts", prompts)]
+    sizes = [
+        (len(each), what) for what, each in (*lists, *(("finishes", each) for each in finishes)) if each is not None
+    ]
+    if len({size for size, _ in sizes}) > 1:
+        found = ", ".join(f"{size} {what}" for size, what in sizes)
+        raise BadRequest(f"found {found}; give one of each for every story")
+    groups = [read_texts(texts, called="stories") for texts in systems] + [read_texts(references, called="references")]
+    kinds = {isinstance(texts[0], str) for texts in (*systems, references)}
+    if len(kinds) > 1:
+        raise BadRequest("stories and references: one is texts, the other token lists; give the same kind")
+    *interned, reference = intern(*groups, tokenizer="nltk" if kinds == {True} else "given")
+    together = zip(systems, interned, finishes, strict=True)
+    return [System(*each) for each in together], System(references, reference)
+
+
+def measures(
+    system: System,
+    reference: System,
+    *,
+    mode: Mode,
+    look_back: LookBack = "paper",
+    mauve_model: str | None = None,
+    alongside: Sequence[Tokens] = (),
+    seed: int = 0,
+) -> list[Measure]:
+    """The metric families of a mode, their statistics counted; `alongside` are further systems to be compared with."""
+    ours, theirs = system.tokens, reference.tokens
+    grams = count_grams([ours, theirs], (1, 2, 3))
+    jaccard, repeats = Jaccard(grams, ours.tokenizer), repetition(ours, look_back=look_back)
+    if mode == "paper":
+        return [bleu(ours, theirs, grams), jaccard, distinct(ours, theirs), repeats]
+    if mode != "modern":
+        raise BadRequest(f"mode: found {mode!r}, expected paper or modern")
+    from discodvt.evaluation.corpus_bleu import corpus_bleu  # sacrebleu is only for this mode
+
+    found: list[Measure] = [corpus_bleu(system.texts, reference.texts), jaccard]
+    found += [length_corrected_distinct(ours, alongside=(theirs, *alongside)), repeats, lengths(ours, theirs)]
+    if system.finishes is not None:
+        found.append(finish_rate(system.finishes))
+    if mauve_model is not None:
+        from discodvt.evaluation.mauve_score import mauve
+
+        found.append(mauve(system.texts, reference.texts, model=mauve_model, seed=seed))
+    return found
+
+
+def score(measure: Measure, draws: Draws, replicates: Floats | None) -> dict[str, Score]:
+    """A family's scores by name, with intervals where there are replicates."""
+    values = measure.values
+    low: Sequence[float | None] = [None] * len(values)
+    high = low
+    if replicates is not None:
+        ends = interval(values, replicates, measure.resampling, draws)
+        limits = (0.0, 1.0) if measure.unit == "fraction" else (0.0, None)
+        low, high = (end.clip(*limits).tolist() for end in ends)
+    n = len(draws.unit)
+    suffix = f"n:{n}|{draws.signature(measure.resampling)}|discodvt:{__version__}"
+    rows = zip(measure.names, measure.definitions, values.tolist(), low, high, strict=True)
+    return {
+        name: Score(name, value, below, above, n, f"{definition}|{suffix}", measure.direction, measure.unit)
+        for name, definition, value, below, above in rows
+    }

@@ -1,0 +1,81 @@
+"""The evaluate stage: a file of stories and references in, `scores.json` out (or only returned, without a directory).
+
+With a second file of stories the two systems are compared as well, score by score.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from discodvt.artefacts import file_hash, open_stage
+from discodvt.evaluation.comparison import compare
+from discodvt.evaluation.matching import Match, Pairs, Told, match, read_told, reference_file
+from discodvt.evaluation.repetition import LookBack
+from discodvt.evaluation.scores import Mode, evaluate
+
+SCORES = "scores.json"
+
+
+def evaluate_files(
+    stories: Path,
+    references: Path,
+    *,
+    out: Path | None = None,
+    against: Path | None = None,
+    split: str = "test",
+    by: Match = "id",
+    drop_unmatched: bool = False,
+    mode: Mode = "paper",
+    look_back: LookBack = "paper",
+    mauve_model: str | None = None,
+    resamples: int,
+    seed: int = 0,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Score a file of stories: {"stories", "dropped", "mode", "names", "scores", "comparison" (None for one)}."""
+    references = reference_file(references, split)
+    settings = {"mode": mode, "look_back": look_back, "resamples": resamples, "seed": seed}
+    files = {"stories": stories, "references": references} | ({"against": against} if against else {})
+    systems = [read_told(path) for role, path in files.items() if role != "references"]
+    pairs = match(systems, read_told(references), by=by, drop_unmatched=drop_unmatched)
+    if out is None:
+        return _scores(pairs, settings, by=by, mauve_model=mauve_model)
+    matching = {"match": by, "drop_unmatched": drop_unmatched, "mauve_model": mauve_model}
+    config = settings | matching | {"files": {role: file_hash(path) for role, path in files.items()}}
+    with open_stage(out, "evaluate", config=config, inputs=list(files.values()), overwrite=overwrite) as stage:
+        if not stage.complete:
+            stage.write_json(SCORES, _scores(pairs, settings, by=by, mauve_model=mauve_model))
+            stage.finish(stories=len(pairs.references), dropped=pairs.dropped)
+        found: dict[str, Any] = json.loads((out / SCORES).read_text(encoding="utf-8"))
+        return found
+
+
+def _scores(pairs: Pairs, settings: dict[str, Any], *, by: Match, mauve_model: str | None) -> dict[str, Any]:
+    references = [told.story for told in pairs.references]
+    texts = [[told.story for told in system] for system in pairs.systems]
+    finishes = [_finishes(system) for system in pairs.systems]
+    settings = settings | {"prompts": _prompts(pairs.systems[0], by)}
+    scores = evaluate(texts[0], references, finishes=finishes[0], mauve_model=mauve_model, **settings)
+    compared = None
+    if len(texts) == 2:
+        known = (finishes[0], finishes[1]) if finishes[0] is not None and finishes[1] is not None else None
+        compared = compare(texts[0], texts[1], references, finishes=known, **settings)
+    return {
+        "stories": len(references),
+        "dropped": pairs.dropped,
+        "mode": settings["mode"],
+        "names": list(scores),  # in the order of the paper's table
+        "scores": {name: score.as_dict() for name, score in scores.items()},
+        "comparison": compared and {name: each.as_dict() for name, each in compared.items()},
+    }
+
+
+def _prompts(stories: list[Told], by: Match) -> list[str] | None:
+    """The prompts, where stories share them: then they are drawn together."""
+    prompts = [told.prompt for told in stories if told.prompt is not None]
+    return prompts if by == "prompt" or len(set(prompts)) < len(prompts) == len(stories) else None
+
+
+def _finishes(stories: list[Told]) -> list[str] | None:
+    finishes = [told.finish for told in stories if told.finish is not None]
+    return finishes if len(finishes) == len(stories) else None

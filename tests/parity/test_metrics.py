@@ -1,0 +1,129 @@
+"""The metrics against what defines them: NLTK, sacrebleu, the authors' example, plain loops."""
+
+import random
+import warnings
+
+import numpy as np
+import pytest
+from nltk.translate.bleu_score import sentence_bleu as nltk_bleu
+from sacrebleu.metrics.bleu import BLEU
+
+from discodvt.bench.evaluate import plain_scores
+from discodvt.evaluation import evaluate
+from discodvt.evaluation.bleu import bleu
+from discodvt.evaluation.distinct import distinct, length_corrected_distinct, rarefied
+from discodvt.evaluation.grams import count_grams
+from discodvt.evaluation.jaccard import ms_jaccard
+from discodvt.evaluation.repetition import repetition
+from discodvt.evaluation.tokens import intern
+
+REFERENCES = (
+    "It is a guide to action that ensures that the military will forever heed Party commands",
+    "It is the guiding principle which guarantees the military forces always being under the command of the Party",
+    "It is the practical guide for the army always to heed the directions of the party",
+)
+HYPOTHESES = (
+    "It is a guide to action which ensures that the military always obeys the commands of the party",
+    "he read the book because he was interested in world history",
+)
+
+
+def random_texts(count: int, *, seed: int, longest: int = 40, words: int = 30) -> list[list[str]]:
+    """Token lists of any length from none on; some words differ only in case."""
+    rng = random.Random(seed)
+    vocabulary = [f"w{n}" for n in range(words)] + [f"W{n}" for n in range(words // 2)]
+    return [rng.choices(vocabulary, k=rng.randrange(longest + 1)) for _ in range(count)]
+
+
+def test_sentence_bleu_is_nltk_s_on_a_thousand_pairs():
+    ours, theirs = random_texts(1000, seed=1), random_texts(1000, seed=2)
+    ours[:4], theirs[:4] = [[], ["a"], ["a"], ["a", "b"]], [["a"], [], ["a"], ["b", "a"]]
+    hypotheses, references = intern(ours, theirs)
+    found = bleu(hypotheses, references, count_grams([hypotheses, references], (1, 2))).per_story
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = [
+            [nltk_bleu([b], a, w) for a, b in ((h, r), (r, h)) for w in ((1.0,), (0.5, 0.5))]
+            for h, r in zip(ours, theirs, strict=True)
+        ]
+    assert any(0 < value < 1e-100 for row in expected for value in row), "NLTK's tiny scores are not among the cases"
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    tiny = np.array(expected) < 1e-100
+    np.testing.assert_allclose(found[tiny], np.array(expected)[tiny], rtol=1e-9)
+
+
+def test_ms_jaccard_of_its_authors_example():
+    sides = intern([text.split() for text in HYPOTHESES], [text.split() for text in REFERENCES])
+    two, three = ms_jaccard(count_grams(sides, (1, 2, 3)), texts=(2, 3))
+    assert (round(two, 6), round(three, 6)) == (0.228589, 0.169962)
+
+
+@pytest.mark.parametrize("words", [5, 40, 3000])
+def test_all_ten_scores_are_those_of_plain_loops(words):
+    ours = [text or ["only"] for text in random_texts(60, seed=3, words=words)]
+    theirs = [text or ["only"] for text in random_texts(60, seed=4, words=words)]
+    found, expected = evaluate(ours, theirs, resamples=0), plain_scores(ours, theirs)
+    assert list(found) == ["B-1", "B-2", "rB-1", "rB-2", "MSJ-2", "MSJ-3", "D-4", "D-5", "rep-8", "rep-16"]
+    for name, value in expected.items():
+        assert found[name].value == pytest.approx(value, abs=1e-12), name
+
+
+def test_long_n_grams_that_do_not_fit_64_bits_are_counted_exactly():
+    text = [word for n in range(40_000) for word in (f"w{n}", "a", "b", "c", "d")]  # n-grams that differ in one word
+    text += text[100:200] + text[1000:1200]
+    (tokens,) = intern([text])
+    for order, grams in count_grams([tokens], (4, 5)).items():
+        counted = len(set(zip(*(text[start:] for start in range(order)), strict=False)))
+        assert len(grams.bounds) - 1 == counted
+        assert grams.count.sum() == len(text) - order + 1
+
+
+def test_distinct_counts_only_what_the_references_know_in_lower_case():
+    stories = ["the cat Sat on the mat the cat sat on the mat zebra the cat sat on".split()]
+    tokens, references = intern(stories, ["THE CAT SAT ON THE MAT".split()])
+    four = [
+        "the cat sat on",
+        "cat sat on the",
+        "sat on the mat",
+        "on the mat the",
+        "the mat the cat",
+        "mat the cat sat",
+    ]
+    total = 9 + 1  # of the first twelve tokens, and after the zebra
+    assert distinct(tokens, references).values[0] == pytest.approx(len(four) / total)
+
+
+def test_repetition_looks_back_l_tokens_or_l_minus_one_as_the_script():
+    (tokens,) = intern([["a", *"bcdefgh", "a", *"ijklmno", "a"], ["x", "x", "y"]])
+    first, second = 1 / 17 * 0, 1 / 3
+    assert repetition(tokens, look_back="code").values[0] == pytest.approx((first + second) / 2)
+    assert repetition(tokens).values[0] == pytest.approx((2 / 17 + second) / 2)
+    assert repetition(tokens).values[1] == pytest.approx((2 / 17 + second) / 2)
+
+
+def test_modern_bleu_is_sacrebleu_s():
+    ours, theirs = list(HYPOTHESES), list(REFERENCES[:2])
+    found = evaluate(ours, theirs, mode="modern", resamples=20)
+    metric = BLEU()
+    assert found["BLEU"].value == pytest.approx(metric.corpus_score(ours, [theirs]).score / 100, abs=1e-12)
+    assert str(metric.get_signature()) in found["BLEU"].signature
+    assert found["rBLEU"].value == pytest.approx(BLEU().corpus_score(theirs, [ours]).score / 100, abs=1e-12)
+    given = evaluate([text.split() for text in ours], [text.split() for text in theirs], mode="modern", resamples=0)
+    untouched = BLEU(tokenize="none", force=True).corpus_score(ours, [theirs])
+    assert given["BLEU"].value == pytest.approx(untouched.score / 100, abs=1e-12)
+
+
+def test_rarefied_distinct_is_the_mean_over_samples_and_ignores_length():
+    rng = random.Random(6)
+    pool = rng.choices(range(8), k=24)
+    counts = np.array([pool.count(each) for each in set(pool)], dtype=float)
+    samples = [len(set(rng.sample(pool, 6))) for _ in range(20_000)]
+    assert rarefied(counts, np.array(24.0), np.array(6.0)).sum() == pytest.approx(np.mean(samples), abs=0.03)
+    assert rarefied(np.array([20.0]), np.array(24.0), np.array(6.0)) == 1  # too few others to miss it
+    words = [f"w{n}" for n in range(12)]
+    short, long = ([rng.choices(words, k=k) for _ in range(40)] for k in (100, 400))
+    one, two = intern(short, long)
+    alike = [length_corrected_distinct(a, alongside=[b]).values[0] for a, b in ((one, two), (two, one))]
+    plain = [distinct(a, one).values[0] for a in (one, two)]
+    assert abs(alike[0] - alike[1]) < 0.01
+    assert plain[0] - plain[1] > 0.1

@@ -1,0 +1,104 @@
+"""The evaluate command on files: table, JSON, comparison, its stage directory, wrong requests."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from discodvt.artefacts import open_stage, read_manifest
+from discodvt.corpus import CORPUS_SCHEMA, write_rows
+from discodvt.errors import BadRequest
+from discodvt.evaluation import evaluate
+from discodvt.evaluation.stage import evaluate_files
+
+SENTENCES = (
+    "The fox ran home because he was late.",
+    "Although it rained, they played outside.",
+    "Then the owl laughed.",
+    "Mia found a ball and she gave it to Tom.",
+    "It was a long day.",
+)
+COUNT = 12
+
+
+def story(number: int, shift: int = 0) -> str:
+    return " ".join(SENTENCES[(number * 3 + shift + step * (number % 4 + 1)) % len(SENTENCES)] for step in range(4))
+
+
+def write(path: Path, *, shift: int = 0, skip: int = 0) -> Path:
+    records = (
+        {"id": f"s{n}", "prompt": f"prompt {n}", "story": story(n, shift), "plan": [1], "finish": "end"}
+        for n in reversed(range(skip, COUNT))
+    )
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "discodvt", "evaluate", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("references") / "corpus"
+    with open_stage(directory, "prepare", config={}) as stage:
+        with stage.writing("test.parquet") as path:
+            rows = ({"id": f"s{n}", "prompt": f"prompt {n}", "story": story(n, 1)} for n in range(COUNT + 3))
+            write_rows(path, rows, CORPUS_SCHEMA)
+        stage.finish()
+    return directory
+
+
+def test_scores_against_a_corpus_are_those_of_the_library_and_kept(tmp_path, corpus):
+    stories, target = write(tmp_path / "stories.jsonl"), tmp_path / "scores"
+    done = run(stories, "--references", corpus, "--out", target, "--json", "--resamples", 50, "--seed", 4)
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    order = list(reversed(range(COUNT)))
+    expected = evaluate([story(n) for n in order], [story(n, 1) for n in order], resamples=50, seed=4)
+    assert printed["scores"] == {name: score.as_dict() for name, score in expected.items()}
+    assert printed["stories"] == COUNT
+    assert json.loads((target / "scores.json").read_text()) == printed
+    assert read_manifest(target, "evaluate")["config"]["mode"] == "paper"
+    again = evaluate_files(stories, corpus, out=target, resamples=50, seed=4)
+    assert again == printed
+    with pytest.raises(BadRequest, match="another config"):
+        evaluate_files(stories, corpus, out=target, resamples=50, seed=4, mode="modern")
+
+
+def test_two_systems_are_compared_in_a_table(tmp_path, corpus):
+    ours, theirs = write(tmp_path / "a.jsonl"), write(tmp_path / "b.jsonl", shift=1)
+    done = run(ours, "--references", corpus, "--against", theirs, "--mode", "modern", "--resamples", 50)
+    assert done.returncode == 0, done.stderr
+    assert "a.jsonl (a) against b.jsonl (b): 12 stories, modern mode" in done.stdout
+    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+    assert {"BLEU", "MSJ-2", "LD-4", "rep-8", "length", "finish"} <= rows.keys()
+    assert "100.00" in rows["BLEU"]  # b is the references
+
+
+def test_wrong_requests_end_in_one_line_and_exit_code_2(tmp_path, corpus):
+    stories = write(tmp_path / "stories.jsonl")
+    lines = stories.read_text().splitlines()
+    (tmp_path / "corrupt.jsonl").write_text("\n".join([*lines[:4], lines[4][:20], *lines[5:]]))
+    (tmp_path / "empty.jsonl").write_text("\n".join([*lines[:2], json.dumps({"id": "s1", "story": ""})]))
+    (tmp_path / "strange.jsonl").write_text(json.dumps({"id": "other", "story": "x"}))
+    fewer = write(tmp_path / "fewer.jsonl", skip=2)
+    requests = [
+        ((tmp_path / "empty.jsonl", corpus), {}, "empty.jsonl:3: the story is empty"),
+        ((tmp_path / "strange.jsonl", corpus), {}, "no reference with this id"),
+        ((stories, fewer), {}, "stories.jsonl:11: no reference with this id, nor for 1 others of 12"),
+        ((stories, corpus), {"against": fewer}, "its id is not among the other system's"),
+        ((stories, corpus), {"split": "valid"}, "no split valid"),
+        ((stories, tmp_path / "none.jsonl"), {}, "none.jsonl: no such file"),
+    ]
+    for files, options, message in requests:
+        with pytest.raises(BadRequest, match=message):
+            evaluate_files(*files, out=tmp_path / "out", resamples=10, **options)
+        assert not (tmp_path / "out").exists()
+    done = run(tmp_path / "corrupt.jsonl", "--references", corpus, "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "corrupt.jsonl:5: not JSON" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

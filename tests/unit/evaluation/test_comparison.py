@@ -1,0 +1,97 @@
+"""Comparing two systems: pairing, the t-test and its stars, folds, what cannot be said."""
+
+import random
+
+import pytest
+from scipy.stats import ttest_rel
+
+from discodvt.errors import BadRequest
+from discodvt.evaluation import compare, evaluate
+
+
+def texts(count: int, *, seed: int, words: int = 200, length: int = 60) -> list[list[str]]:
+    rng = random.Random(seed)
+    return [[f"w{min(int(rng.paretovariate(0.7)), words)}" for _ in range(length)] for _ in range(count)]
+
+
+def worsened(stories: list[list[str]], *, share: float, seed: int) -> list[list[str]]:
+    """The same stories with a share of words replaced by one word."""
+    rng = random.Random(seed)
+    return [["w1" if rng.random() < share else word for word in story] for story in stories]
+
+
+def test_a_system_compared_with_itself_shows_nothing():
+    stories, references = texts(30, seed=1), texts(30, seed=2)
+    for each in compare(stories, stories, references, resamples=100).values():
+        assert (each.difference, each.low, each.high) == (0, 0, 0)
+        assert (each.p_bootstrap, each.p_t_test, each.stars) == (1, 1, "")
+
+
+def test_a_clear_loss_is_seen_by_every_test_and_starred():
+    stories, references = texts(60, seed=1), texts(60, seed=2)
+    found = compare(stories, worsened(stories, share=0.3, seed=3), references, resamples=300)
+    for name in ("B-1", "MSJ-2", "D-4", "rep-8"):
+        each = found[name]
+        assert each.low <= each.difference <= each.high
+        assert each.low > 0 or each.high < 0, name
+        assert each.p_bootstrap < 0.01
+        assert each.stars == "**"
+    assert found["rep-8"].difference < 0 < found["D-4"].difference
+    assert {name: each.t_test for name, each in found.items()} == dict.fromkeys(found, "story") | dict.fromkeys(
+        ("MSJ-2", "MSJ-3", "D-4", "D-5"), "fold"
+    )
+
+
+def test_noise_is_rarely_starred():
+    references = texts(40, seed=0)
+    pairs = [compare(texts(40, seed=n), texts(40, seed=n + 500), references, resamples=100, seed=n) for n in range(40)]
+    for name in ("B-1", "MSJ-2", "D-4"):
+        assert sum(each[name].stars != "" for each in pairs) <= 7
+        assert sum(each[name].p_bootstrap < 0.05 for each in pairs) <= 7
+
+
+def test_the_t_test_of_stories_is_scipy_s_paired_one():
+    a, b, references = texts(25, seed=1), texts(25, seed=5), texts(25, seed=2)
+    per_story = [
+        [
+            evaluate([story], [reference], resamples=0)["B-1"].value
+            for story, reference in zip(system, references, strict=True)
+        ]
+        for system in (a, b)
+    ]
+    found = compare(a, b, references, resamples=50)["B-1"]
+    assert found.p_t_test == pytest.approx(ttest_rel(*per_story).pvalue)
+    assert (found.a.value, found.b.value) == pytest.approx([sum(each) / 25 for each in per_story])
+
+
+def test_folds_are_ten_of_prompts_and_do_not_depend_on_the_order_of_stories():
+    a, b, references = texts(40, seed=1), texts(40, seed=5), texts(40, seed=2)
+    prompts = [f"prompt {n // 2}" for n in range(40)]
+    found = compare(a, b, references, prompts=prompts, resamples=0)
+    order = random.Random(0).sample(range(40), 40)
+    shuffled = compare(
+        *([each[n] for n in order] for each in (a, b, references)), prompts=[prompts[n] for n in order], resamples=0
+    )
+    assert found["MSJ-2"].p_t_test == pytest.approx(shuffled["MSJ-2"].p_t_test)
+    assert found["MSJ-2"].low is None
+    few = compare(a[:9], b[:9], references[:9], resamples=50)
+    assert few["MSJ-2"].p_t_test is None
+    assert few["B-1"].p_t_test is not None
+
+
+def test_one_story_cannot_be_compared_but_is_scored():
+    found = compare(texts(1, seed=1), texts(1, seed=2), texts(1, seed=3))
+    assert found["B-1"].low is found["B-1"].p_bootstrap is found["B-1"].p_t_test is None
+    assert found["B-1"].stars == ""
+
+
+def test_modern_distinct_of_two_systems_takes_the_same_sample():
+    references = texts(20, seed=2)
+    found = compare(texts(20, seed=1), texts(20, seed=5, length=30), references, mode="modern", resamples=20)["LD-4"]
+    samples = [side.signature.split("rarefied-to:")[1].split("|")[0] for side in (found.a, found.b)]
+    assert samples == [str(20 * 27 // 4)] * 2
+
+
+def test_systems_of_different_size_are_refused():
+    with pytest.raises(BadRequest, match="3 stories, 2 stories, 3 references"):
+        compare(texts(3, seed=1), texts(2, seed=2), texts(3, seed=3))

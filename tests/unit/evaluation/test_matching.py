@@ -1,0 +1,74 @@
+"""Stories and references from files, matched by id or by prompt."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from discodvt.errors import BadRequest
+from discodvt.evaluation.matching import match, read_told
+
+
+def write(path: Path, *records: dict[str, object]) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def record(id: str, prompt: str = "p", story: str | None = None) -> dict[str, object]:
+    return {"id": id, "prompt": prompt, "story": story or f"story {id}"}
+
+
+def test_ids_match_in_the_order_of_the_stories(tmp_path):
+    stories = read_told(write(tmp_path / "s.jsonl", record("b"), record("a")))
+    references = read_told(write(tmp_path / "r.jsonl", record("a"), record("c"), record("b", story="reference b")))
+    pairs = match([stories], references)
+    assert [told.story for told in pairs.references] == ["reference b", "story a"]
+
+
+def test_prompts_go_round_their_references(tmp_path):
+    stories = read_told(write(tmp_path / "s.jsonl", *(record(str(n), "pq"[n % 4 == 3]) for n in range(4))))
+    references = read_told(write(tmp_path / "r.jsonl", record("x"), record("y"), record("z", "q")))
+    assert [told.id for told in match([stories], references, by="prompt").references] == ["x", "y", "x", "z"]
+
+
+def test_another_system_is_put_in_the_order_of_the_first(tmp_path):
+    a = read_told(write(tmp_path / "a.jsonl", record("1"), record("2")))
+    b = read_told(write(tmp_path / "b.jsonl", record("2", story="b2"), record("1", story="b1")))
+    assert [told.story for told in match([a, b], a).systems[1]] == ["b1", "b2"]
+    with pytest.raises(BadRequest, match=r"a\.jsonl:2: its id is not among the other system's"):
+        match([a, b[1:]], a)
+
+
+def test_unmatched_stories_are_refused_or_dropped(tmp_path):
+    stories = read_told(write(tmp_path / "s.jsonl", record("a"), record("b"), record("c")))
+    with pytest.raises(BadRequest, match=r"s\.jsonl:2: no reference with this id, nor for 1 others of 3"):
+        match([stories], stories[:1])
+    assert match([stories], stories[:1], drop_unmatched=True).dropped == 2
+    with pytest.raises(BadRequest, match="no reference"):
+        match([stories[:1]], stories[1:], drop_unmatched=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "b", "story": ', "s.jsonl:2: not JSON"),
+        ("[1]", "s.jsonl:2: found list"),
+        ('{"id": "b"}', "s.jsonl:2: the story is missing"),
+        ('{"id": "b", "story": " "}', "s.jsonl:2: the story is empty"),
+        ('{"id": 3, "story": "x"}', "s.jsonl:2: id is not a string"),
+    ],
+)
+def test_a_corrupt_line_is_named(tmp_path, line, message):
+    path = write(tmp_path / "s.jsonl", record("a"))
+    path.write_text(path.read_text() + line + "\n")
+    with pytest.raises(BadRequest, match=message):
+        read_told(path)
+
+
+def test_an_id_twice_or_none_is_refused(tmp_path):
+    twice = read_told(write(tmp_path / "s.jsonl", record("a"), record("a")))
+    with pytest.raises(BadRequest, match=r"s\.jsonl:2: id 'a' is there twice"):
+        match([twice], twice)
+    nameless = read_told(write(tmp_path / "n.jsonl", {"story": "x", "prompt": "p"}))
+    with pytest.raises(BadRequest, match="--match prompt"):
+        match([nameless], twice[:1])

@@ -12,11 +12,16 @@ _HOMES = {
     "Annotator": "discodvt.discourse",
     "Annotation": "discodvt.discourse",
     "Mention": "discodvt.discourse",
+    "DiscoDVT": "discodvt.model",
+    "DiscoDVTConfig": "discodvt.model",
+    "PlanPrior": "discodvt.model",
+    "PlanPriorConfig": "discodvt.model",
 }
-__all__ = ["Annotation", "Annotator", "Mention"]
+__all__ = ["Annotation", "Annotator", "DiscoDVT", "DiscoDVTConfig", "Mention", "PlanPrior", "PlanPriorConfig"]
 
 if TYPE_CHECKING:
     from discodvt.discourse import Annotation, Annotator, Mention
+    from discodvt.model import DiscoDVT, DiscoDVTConfig, PlanPrior, PlanPriorConfig
 
 
 def __getattr__(name: str) -> Any:

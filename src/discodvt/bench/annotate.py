@@ -3,6 +3,7 @@
 import os
 import random
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -85,12 +86,23 @@ def _annotate(corpus: Path, *, workers: int) -> float:
             "--workers",
             str(workers),
         ]
+        peak = 0
         with Popen(command, stdout=DEVNULL, stderr=DEVNULL) as process:
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
+            while process.poll() is None:
+                peak = max(peak, _peak_memory(process.pid))
+                time.sleep(0.02)
         if process.returncode:
             raise WorkFailed(f"the benched command failed with exit code {process.returncode}: {' '.join(command[1:])}")
-        return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return peak
+
+
+def _peak_memory(pid: int) -> int:
+    """The most memory a process has held so far, in bytes (`wait4` would count what its parent held when it forked)."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return next((1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")), 0)
 
 
 def _corpus(directory: Path, texts: Iterable[str]) -> Path:

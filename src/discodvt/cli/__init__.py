@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from discodvt import __version__
-from discodvt.cli import annotate, bench, doctor, prepare
+from discodvt.cli import annotate, bench, doctor, evaluate, prepare, train
 from discodvt.errors import DiscoError
 
 app = typer.Typer(
@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 app.add_typer(prepare.app, name="prepare")
 app.command("annotate")(annotate.annotate)
+app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
 app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor.doctor)
 

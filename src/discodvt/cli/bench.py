@@ -36,6 +36,27 @@ def annotate(
     _report("annotate", bench_annotate(corpus, rounds=rounds, scale=scale), as_json=json)
 
 
+@app.command("train")
+def train(
+    corpus: Annotated[Path | None, typer.Option(help="Take story lengths, for the padding, from a corpus.")] = None,
+    rounds: Rounds = 5,
+    scale: Scale = 1.0,
+    json: Json = False,
+) -> None:
+    """A training step with a plan against a plain BART step; padding; memory."""
+    from discodvt.bench.train import bench_train
+
+    _report("train", bench_train(corpus, rounds=rounds, scale=scale), as_json=json)
+
+
+@app.command("evaluate")
+def evaluate(rounds: Rounds = 3, scale: Scale = 1.0, json: Json = False) -> None:
+    """The paper's metrics against NLTK and plain counting."""
+    from discodvt.bench.evaluate import bench_evaluate
+
+    _report("evaluate", bench_evaluate(rounds=rounds, scale=scale), as_json=json)
+
+
 def _report(title: str, rows: Sequence["Row"], *, as_json: bool) -> None:
     from discodvt.bench.rows import table
 

@@ -7,7 +7,7 @@ from itertools import islice
 from discodvt.discourse.annotation import Annotation, Sentence, annotate_sentences
 from discodvt.discourse.parsers import Parser, load_parser, pieces
 
-BATCH_CHARACTERS = 200_000
+BATCH_CHARACTERS = 40_000
 
 
 class Annotator:

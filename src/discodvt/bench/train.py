@@ -1,0 +1,179 @@
+"""Bench of training: a stage-1 step against a plain Hugging Face BART step of the same shapes, padding, memory."""
+
+import resource
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from subprocess import run
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import BartConfig, BartForConditionalGeneration
+
+from discodvt.bench.rows import Row, interleave, ratio_row
+from discodvt.corpus import read_stories, split_files
+from discodvt.data.batches import Order, length_keys
+from discodvt.data.collate import Batch
+from discodvt.data.ragged import Ints, Ragged
+from discodvt.data.tokens import Tokens
+from discodvt.discourse.labels import LABELS
+from discodvt.errors import WorkFailed
+from discodvt.model import DiscoDVT
+from discodvt.training.feeds import Counts, StoryFeed
+from discodvt.training.stages import Plan
+
+EDU_TOKENS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The shape of a model and of one micro-batch."""
+
+    bart: dict[str, Any]
+    sizes: dict[str, Any]
+    stories: int
+    story_tokens: int
+    prompt_tokens: int
+    at_most: float
+
+
+def _bart(width: int, layers: int, heads: int, vocabulary: int) -> dict[str, Any]:
+    both = {"layers": layers, "attention_heads": heads, "ffn_dim": 4 * width}
+    sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in both.items()}
+    return sides | {"d_model": width, "vocab_size": vocabulary, "max_position_embeddings": 1024}
+
+
+WORKLOADS = {
+    "nano": Workload(_bart(256, 4, 4, 8192), {"relation_width": 64, "conv_channels": 256}, 32, 200, 16, 1.8),
+    "bart-base": Workload(_bart(768, 6, 12, 50265), {}, 4, 512, 16, 1.6),
+}
+
+
+def bench_train(corpus: Path | None = None, *, rounds: int = 5, scale: float = 1.0) -> list[Row]:
+    """The rows; `corpus` gives the lengths for the padding (else a spread like that of short stories)."""
+    rows = []
+    for name, load in WORKLOADS.items():
+        plain, ours = make_step(name, planned=False, scale=scale), make_step(name, planned=True, scale=scale)
+        interleave([plain, ours], 1)  # warm up
+        alone, whole = interleave([plain, ours], rounds)
+        speed = max(1, round(load.stories * scale)) * load.story_tokens / min(whole)
+        note = f"{speed:,.0f} tokens/s, {torch.get_num_threads()} threads"
+        rows.append(ratio_row(f"stage-1 step / BART step, {name}", whole, alone, at_most=load.at_most, note=note))
+        del plain, ours
+        memory = [_peak_memory(name, planned=planned, scale=scale) for planned in (True, False)]
+        peaks = " and ".join(f"{peak / 2**20:,.0f}" for peak in memory)
+        rows.append(ratio_row(f"peak memory, {name}", memory[:1], memory[1:], note=f"{peaks} MiB"))
+    return [*rows, _padding(corpus)]
+
+
+def make_step(name: str, *, planned: bool, scale: float) -> Callable[[], None]:
+    """A training step: collation, forward, backward, clip and AdamW; of DiscoDVT, or of a plain Hugging Face BART."""
+    load = WORKLOADS[name]
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.manual_seed(0)
+    tokens = _tokens(load, max(1, round(load.stories * scale)))
+    feed = StoryFeed(tokens, pad=1, mask=3, seed=0)
+    rows = np.arange(len(tokens))
+    config = BartConfig(**load.bart)
+    if planned:
+        model = DiscoDVT.from_bart(config, **load.sizes)
+        feed = replace(feed, noise_shape=(model.config.tokens_per_code, model.config.num_codes))
+        stage = Plan(model, entropy=0.1, relation=0.1).to(device).train()
+        parameters, loss_of = list(stage.parameters()), partial(_stage_1_loss, stage, feed.counts(rows))
+    else:
+        bart = BartForConditionalGeneration(config)
+        torch.nn.Module.to(bart, device).train()
+        parameters, loss_of = list(bart.parameters()), partial(_bart_loss, bart)
+    optimiser = torch.optim.AdamW(parameters, lr=1e-5, weight_decay=0.0, fused=True)
+
+    def step() -> None:
+        batch = {key: value.to(device) for key, value in feed.batch(rows, step=0, noisy=True).items()}
+        loss_of(batch).backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+
+    return step
+
+
+def _stage_1_loss(stage: Plan, counts: Counts, batch: Batch) -> Tensor:
+    sums = stage(batch, 0.9).sums
+    terms = [term.weight * sums[name] / counts[term.per] for name, term in stage.terms.items()]
+    return torch.stack(terms).sum()
+
+
+def _bart_loss(bart: BartForConditionalGeneration, batch: Batch) -> Tensor:
+    """As Hugging Face computes it."""
+    loss: Tensor = bart(
+        input_ids=batch["prompt_ids"],
+        attention_mask=batch["prompt_mask"],
+        decoder_input_ids=batch["story_ids"],
+        labels=batch["labels"],
+    ).loss
+    return loss
+
+
+def _tokens(load: Workload, stories: int) -> Tokens:
+    """Stories of one length in EDUs of a dozen tokens, of random words."""
+    random = np.random.default_rng(0)
+
+    def words(count: int) -> Ints:
+        return random.integers(4, load.bart["vocab_size"], count).astype(np.int32)
+
+    edges = np.append(np.arange(0, load.story_tokens, EDU_TOKENS), load.story_tokens).astype(np.int32)
+    return Tokens(
+        prompts=Ragged.of(words(load.prompt_tokens) for _ in range(stories)),
+        stories=Ragged.of(words(load.story_tokens + 1) for _ in range(stories)),
+        edus=Ragged.of(edges for _ in range(stories)),
+        relations=Ragged.of(random.integers(0, len(LABELS), len(edges) - 2).astype(np.int32) for _ in range(stories)),
+    )
+
+
+def _padding(corpus: Path | None) -> Row:
+    """Padding among all tokens of an epoch's micro-batches, prompts and stories together."""
+    if corpus is None:
+        random = np.random.default_rng(0)
+        stories = np.clip(random.lognormal(5.1, 0.35, 20_000), 20, 320).astype(np.int64)
+        prompts = np.clip(random.poisson(12, 20_000), 3, 50).astype(np.int64)
+    else:
+        texts = [
+            (len(row.prompt.split()) + 2, len(row.story.split()) + 1)
+            for row in read_stories(split_files(corpus)["train"])
+        ]
+        prompts, stories = np.array(texts, dtype=np.int64).T
+    shares: list[tuple[float, float]] = []
+    for size in (4, 16, 32):
+        order = Order(length_keys(stories, prompts), 32, size, seed=0)
+        batches = np.concatenate([order.step(number) for number in range(order.steps_per_epoch)])  # [M, size]
+        room = (stories[batches].max(1) + prompts[batches].max(1)) * size
+        real = (stories[batches] + prompts[batches]).sum(1)
+        shares.append((float((room - real).sum()), float(room.sum())))
+    return ratio_row(
+        "padding / all tokens", [a for a, _ in shares], [b for _, b in shares], at_most=0.05, note="4, 16, 32 stories"
+    )
+
+
+def _peak_memory(name: str, *, planned: bool, scale: float) -> float:
+    """Peak memory in bytes of a process that makes two steps."""
+    code = f"from discodvt.bench.train import *; print(memory_of_steps({name!r}, planned={planned}, scale={scale}))"
+    done = run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise WorkFailed(f"the benched process failed with exit code {done.returncode}: {code}")
+    return float(done.stdout)
+
+
+def memory_of_steps(name: str, *, planned: bool, scale: float) -> int:
+    """Make two steps and say what this process took at most (a parent's `ru_maxrss` would count the parent too)."""
+    step = make_step(name, planned=planned, scale=scale)
+    step()
+    step()
+    status = Path("/proc/self/status")
+    if status.exists():
+        return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

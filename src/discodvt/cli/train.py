@@ -1,0 +1,58 @@
+"""`discodvt train`: one recipe, one training stage."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress, TaskID
+
+from discodvt.cli.console import err, out, progress
+from discodvt.errors import BadRequest
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A recipe (TOML); see recipes/ and docs/training.md.")],
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Change a key of the recipe; repeatable.")
+    ] = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="Directory for the run; default: `out` of the recipe.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an unfinished run stands.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Clear a run in the way and start over.")] = False,
+) -> None:
+    """Train one stage: pretrain, warm-start, reconstruct, prior or seq2seq."""
+    from discodvt.recipe_file import read_recipe
+
+    asked = read_recipe(recipe, set_ or [])
+    directory = out_dir or asked.out
+    if directory is None:
+        raise BadRequest(f"{recipe}: no output directory; give --out, or `out` in the recipe")
+    if resume and overwrite:
+        raise BadRequest("--resume and --overwrite: choose one")
+    from discodvt.training.run import train as run
+
+    with progress() as bar:
+        task = bar.add_task(asked.stage, total=None, rate="")
+        for event in run(asked, directory, resume=resume, overwrite=overwrite):
+            if event.kind == "step":
+                bar.update(task, completed=event.step, total=event.total)
+            elif event.kind == "train":
+                _show_rate(bar, task, event.figures)
+                if not err.is_terminal:
+                    err.print(f"step {event.step}/{event.total}  {_line(event.figures)}", soft_wrap=True)
+            elif event.kind == "valid":
+                err.print(f"[bold]valid[/] {event.step}/{event.total}  {_line(event.figures)}", soft_wrap=True)
+            elif event.kind == "warning":
+                err.print(f"[yellow]warning[/] at step {event.step}: {event.message}", soft_wrap=True)
+            else:
+                out.print(event.message, highlight=False)
+
+
+def _show_rate(bar: Progress, task: TaskID, figures: dict[str, float]) -> None:
+    shown = {name: value for name, value in figures.items() if name not in ("gradient_norm", "codes_dead")}
+    bar.update(task, rate=_line(shown))
+
+
+def _line(figures: dict[str, float]) -> str:
+    return "  ".join(f"{name.replace('_', ' ')} {value:,.4g}" for name, value in figures.items())

@@ -1,0 +1,233 @@
+"""The recipe: one TOML file, one training stage. Defaults are the paper's; every key is checked, all errors at once.
+
+A recipe is read by `discodvt.recipe_file` and handed to `discodvt.training`; nothing below training knows it.
+"""
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+StageName = Literal["pretrain", "warm-start", "reconstruct", "prior", "seq2seq"]
+STAGE_DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {  # where a stage of the paper differs from fine-tuning
+    "warm-start": {"relaxation": {"rate": 0.0}, "optimiser": {"schedule": "constant"}},
+    "prior": {"batch": {"stories_per_step": 1024, "stories_per_micro_batch": 128}},
+}
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Data(Section):
+    """What is read: a corpus directory, and how much of each prompt and story is kept."""
+
+    corpus: Path = Field(description="Directory of train.parquet and valid.parquet")
+    prompt_tokens: int = Field(default=16, ge=1, description="Subwords kept of a prompt; 64 for WritingPrompts")
+    story_tokens: int = Field(default=512, ge=8, description="Decoder positions: `<s>` and the story's first subwords")
+    max_train_stories: int | None = Field(default=None, ge=1)
+    max_valid_stories: int | None = Field(default=1000, ge=1)
+
+
+class Tokenizer(Section):
+    """Where subwords come from when a model is built from scratch: a given tokenizer, or one trained on the corpus."""
+
+    source: str | None = Field(default=None, description="Directory or Hub id of a BART tokenizer")
+    vocabulary: int | None = Field(
+        default=None, ge=270, description="Train a byte-level BPE of this size on the train split"
+    )
+
+
+class Shape(Section):
+    """The shape of a BART to be grown from scratch."""
+
+    width: int = Field(default=768, ge=8)
+    encoder_layers: int = Field(default=6, ge=1)
+    decoder_layers: int = Field(default=6, ge=1)
+    heads: int = Field(default=12, ge=1)
+    ffn_width: int = Field(default=3072, ge=8)
+    positions: int = Field(default=1024, ge=16)
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+        return self
+
+
+class Model(Section):
+    """Where weights come from, and the sizes of the latent where it is new."""
+
+    init: str | None = Field(
+        default=None, description="Checkpoint to start from (directory or Hub id); none: `shape`, random"
+    )
+    shape: Shape | None = None
+    codes: int = Field(default=256, ge=2, description="K, the latent vocabulary")
+    code_width: int = Field(default=256, ge=1)
+    conv_layers: int = Field(default=3, ge=1, le=6, description="c: a code stands for 2^c tokens")
+    conv_channels: int = Field(default=128, ge=1)
+    relation_width: int = Field(default=256, ge=1)
+    bottleneck: Literal["gumbel", "straight-through"] = "gumbel"
+    code_logit_gain: float = Field(default=1.0, gt=0, description="Scale of the code logits at initialisation")
+    dropout: float | None = Field(default=None, ge=0, lt=1, description="Instead of the checkpoint's own dropout")
+    prior_encoder: str | None = Field(
+        default=None, description="BART whose encoder starts the prior; none: `init`'s own"
+    )
+
+
+class Optimiser(Section):
+    learning_rate: float = Field(default=1e-4, gt=0)
+    schedule: Literal["linear", "constant"] = "linear"
+    warmup_steps: int = Field(default=0, ge=0)
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    beta2: float = Field(default=0.999, ge=0, lt=1)
+    eps: float = Field(default=1e-8, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    max_gradient_norm: float = Field(default=1.0, gt=0)
+
+
+class Batch(Section):
+    """A step is one update of the weights; micro-batches are what fits into memory at once."""
+
+    stories_per_step: int = Field(default=16, ge=1, description="The global batch, over micro-batches and processes")
+    stories_per_micro_batch: int = Field(default=4, ge=1)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.stories_per_step % self.stories_per_micro_batch:
+            raise ValueError(
+                f"stories_per_step {self.stories_per_step} is not a multiple of "
+                f"stories_per_micro_batch {self.stories_per_micro_batch}"
+            )
+        return self
+
+
+class Loss(Section):
+    """Weights of the paper's lambda terms (section 3.5)."""
+
+    entropy: float = Field(default=0.1, ge=0)
+    relation: float = Field(default=0.1, ge=0)
+
+
+class Relaxation(Section):
+    """How soft and how noisy codes are while they are learned (equation 3)."""
+
+    start: float = Field(default=0.9, gt=0, description="Temperature at the first step")
+    floor: float = Field(default=0.1, gt=0)
+    rate: float = Field(
+        default=4e-4, ge=0, description="start * exp(-rate * step); the paper's 1e-4 counts micro-batches, 4 a step"
+    )
+    floor_at: float | None = Field(
+        default=None, gt=0, le=1, description="Instead of `rate`: share of the run where the floor comes"
+    )
+    noise_free: float = Field(
+        default=0.0, ge=0, le=1, description="Share of the run, at its start, without Gumbel noise"
+    )
+    word_dropout: float = Field(default=0.0, ge=0, lt=1, description="Share of decoder input words masked")
+
+    @model_validator(mode="after")
+    def _downhill(self) -> Self:
+        if self.floor > self.start:
+            raise ValueError(f"floor {self.floor} is above start {self.start}")
+        return self
+
+
+class Denoising(Section):
+    """How `pretrain` corrupts a story (BART: text infilling and sentence permutation)."""
+
+    masked: float = Field(default=0.3, ge=0, lt=1, description="Share of subwords replaced by masks")
+    mean_span: float = Field(default=3.0, gt=0, description="Mean of the Poisson length of a masked span")
+    permute_sentences: bool = True
+
+
+class Validation(Section):
+    every_steps: int = Field(default=1000, ge=1)
+    select_by: Literal["loss", "bleu-1"] = "loss"
+    bleu_stories: int = Field(default=64, ge=1, description="Stories written to measure BLEU-1")
+    stories_per_batch: int = Field(default=16, ge=1)
+
+
+class Watchdog(Section):
+    min_code_perplexity: float = Field(default=8.0, ge=1, description="Warn below it")
+    min_swap_gap: float = Field(
+        default=0.02, ge=0, description="Warn when another story's plan costs less than this, in nats"
+    )
+    grace: float = Field(default=0.3, ge=0, le=1, description="Share of the run before warnings about the plan")
+    on_alarm: Literal["warn", "stop"] = "warn"
+    restart_dead_codes: bool = False
+
+
+class Run(Section):
+    steps: int | None = Field(default=None, ge=1, description="Length in steps; or give `epochs`")
+    epochs: float | None = Field(default=None, gt=0)
+    precision: Literal["auto", "float32", "bf16"] = Field(default="auto", description="auto: bf16 where a GPU has it")
+    gradient_checkpointing: bool = False
+    save_every_steps: int = Field(default=1000, ge=1)
+    log_every_steps: int = Field(default=10, ge=1)
+    tensorboard: bool = True
+
+
+class Card(Section):
+    """What the model card says of the data; it cannot be measured."""
+
+    data: str | None = None
+    licence: str | None = None
+    language: str = "en"
+
+
+class Recipe(Section):
+    """Everything one training stage needs."""
+
+    stage: StageName
+    seed: int = Field(default=42, ge=0)
+    out: Path | None = Field(default=None, description="Output directory; `--out` comes first")
+    data: Data
+    tokenizer: Tokenizer = Tokenizer()
+    model: Model = Model()
+    optimiser: Optimiser = Optimiser()
+    batch: Batch = Batch()
+    loss: Loss = Loss()
+    relaxation: Relaxation = Relaxation()
+    denoising: Denoising = Denoising()
+    validation: Validation = Validation()
+    watchdog: Watchdog = Watchdog()
+    run: Run = Run()
+    card: Card = Card()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_stage_defaults(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        filled = dict(values)
+        for section, defaults in STAGE_DEFAULTS.get(str(values.get("stage")), {}).items():
+            given = filled.get(section, {})
+            if isinstance(given, dict) and not (section == "batch" and given):  # sizes of a batch go together
+                filled[section] = defaults | given
+        return filled
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        wrong = []
+        if (self.run.steps is None) == (self.run.epochs is None):
+            wrong.append("run: give one of steps and epochs")
+        if (self.model.init is None) == (self.model.shape is None):
+            wrong.append("model: give one of init (a checkpoint) and shape (from scratch)")
+        if self.model.shape is not None:
+            if (self.tokenizer.source is None) == (self.tokenizer.vocabulary is None):
+                wrong.append("tokenizer: a model from scratch needs one of source and vocabulary")
+            longest = max(self.data.story_tokens, self.data.prompt_tokens + 2)
+            if longest > self.model.shape.positions:
+                wrong.append(f"model.shape.positions: {self.model.shape.positions} is too few for {longest} tokens")
+        if self.stage == "prior" and self.model.init is None:
+            wrong.append("model.init: the prior is trained on the codes of a trained DiscoDVT; give its directory")
+        if self.stage in ("pretrain", "seq2seq", "prior") and self.validation.select_by == "bleu-1":
+            wrong.append(f"validation.select_by: bleu-1 needs a plan, which {self.stage} has not; use loss")
+        if wrong:
+            raise ValueError("\n".join(wrong))
+        return self
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for the manifest and the model card; the output directory is no part of the request."""
+        return self.model_dump(mode="json", exclude={"out"})

@@ -1,0 +1,69 @@
+"""The order of training: which stories make which step, a pure function of seed, epoch and lengths.
+
+Nothing is stored and nothing is iterated: step 70,000 is looked up, so a resumed run starts where it was, and every
+process of a distributed run knows the whole step, its share of it, and the counts its losses are divided by.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discodvt.errors import BadRequest
+
+Rows = NDArray[np.int64]
+_MICRO_BATCHES_PER_POOL = 256  # stories are sorted by length within pools: large ones leave little padding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """Steps of `stories_per_step`, each of micro-batches of stories of nearly the same length."""
+
+    sort_keys: Rows  # [N]; stories of neighbouring keys go together
+    stories_per_step: int
+    stories_per_micro_batch: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.steps_per_epoch == 0:
+            raise BadRequest(
+                f"{len(self.sort_keys)} training stories do not fill one step of {self.stories_per_step}; "
+                "use more stories or set batch.stories_per_step lower"
+            )
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Whole steps only: the few stories left over are others in every epoch."""
+        return len(self.sort_keys) // self.stories_per_step
+
+    def step(self, number: int) -> Rows:
+        """The micro-batches [M, stories] of a step, counted from 0 over all epochs."""
+        epoch, within = divmod(number, self.steps_per_epoch)
+        per_step = self.stories_per_step // self.stories_per_micro_batch
+        return _epoch(self, epoch)[within * per_step : (within + 1) * per_step]
+
+
+@lru_cache(maxsize=2)
+def _epoch(order: Order, epoch: int) -> Rows:
+    """All micro-batches of an epoch: shuffle stories, sort pools of them by length, shuffle the micro-batches."""
+    random = np.random.default_rng([order.seed, epoch])
+    size = order.stories_per_micro_batch
+    stories = random.permutation(len(order.sort_keys))[: order.steps_per_epoch * order.stories_per_step]
+    pool = size * _MICRO_BATCHES_PER_POOL
+    pools = [stories[start : start + pool] for start in range(0, len(stories), pool)]
+    ordered = [pool[np.argsort(order.sort_keys[pool], kind="stable")] for pool in pools]
+    micro_batches = np.concatenate(ordered).reshape(-1, size)
+    return random.permutation(micro_batches)
+
+
+def length_keys(story_lengths: Rows, prompt_lengths: Rows) -> Rows:
+    """Sort keys that bring together stories of one length, to eight tokens, and among them prompts of one length."""
+    keys: Rows = -(-story_lengths // 8) * (prompt_lengths.max(initial=0) + 1) + prompt_lengths
+    return keys
+
+
+def in_order(story_lengths: Rows, size: int) -> list[Rows]:
+    """Batches for validation: every story once, by length, the last batch as short as it comes."""
+    order = np.argsort(story_lengths, kind="stable")
+    return [order[start : start + size] for start in range(0, len(order), size)]

@@ -1,0 +1,115 @@
+"""A split of the corpus as subwords: read once, kept in flat arrays, prompts and stories cut to their lengths."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerBase
+
+from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, read_rows
+from discodvt.data.alignment import edu_boundaries
+from discodvt.data.ragged import Ints, Ragged
+from discodvt.data.subwords import as_input
+from discodvt.discourse.labels import LABELS
+from discodvt.errors import BadRequest
+
+_LABEL_IDS = {label: number for number, label in enumerate(LABELS)}
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Story i: `prompts[i]` is `<s> x </s>`, `stories[i]` is `<s> y1 .. yM </s>`, or cut without its end."""
+
+    prompts: Ragged
+    stories: Ragged
+    edus: Ragged  # boundaries over decoder input positions, one more than EDUs; empty rows without annotation
+    relations: Ragged  # label ids, one for each pair of neighbouring EDUs, -100 where one of them was cut away
+
+    def __len__(self) -> int:
+        return len(self.stories)
+
+    @cached_property
+    def story_lengths(self) -> NDArray[np.int64]:
+        """Decoder positions of each story."""
+        return self.stories.lengths - 1
+
+    @cached_property
+    def pair_counts(self) -> NDArray[np.int64]:
+        """Pairs of each story that count."""
+        real = np.concatenate([[0], np.cumsum(self.relations.values >= 0)])
+        counts: NDArray[np.int64] = real[self.relations.offsets[1:]] - real[self.relations.offsets[:-1]]
+        return counts
+
+
+def read_tokens(
+    path: Path,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    prompt_tokens: int,
+    story_tokens: int,
+    with_prompts: bool = True,
+    with_relations: bool = False,
+    limit: int | None = None,
+) -> Tokens:
+    """Tokenise a split file. Rows without a story are left out; a split without any is an error."""
+    columns: dict[str, list[Ints]] = {"prompts": [], "stories": [], "edus": [], "relations": []}
+    schema = ANNOTATED_SCHEMA if with_relations else CORPUS_SCHEMA
+    try:
+        stories = _with_story(read_rows(path, schema, take=limit))
+        while rows := list(islice(stories, 1024)):
+            encoded = _encode(tokenizer, [as_input(row["story"]) for row in rows])
+            prompts = _encode(tokenizer, [as_input(row["prompt"]) if with_prompts else "" for row in rows])
+            for row, story, prompt in zip(rows, encoded, prompts, strict=True):
+                if not story.ids:
+                    continue
+                bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
+                given = prompt.ids[:prompt_tokens] if row["prompt"].strip() else []
+                columns["prompts"].append(np.array([bos, *given, eos], dtype=np.int32))
+                columns["stories"].append(np.array([bos, *story.ids, eos], dtype=np.int32)[: story_tokens + 1])
+                edus, relations = _spans(row, story, story_tokens) if with_relations else (_NONE, _NONE)
+                columns["edus"].append(edus)
+                columns["relations"].append(relations)
+    except BadRequest as error:
+        if with_relations and "no column" in str(error):
+            raise BadRequest(f"{error}; the relation loss needs annotations: run `discodvt annotate` first") from None
+        raise
+    if not columns["stories"]:
+        raise BadRequest(f"{path}: the split holds no story; prepare the corpus again")
+    return Tokens(**{name: Ragged.of(rows) for name, rows in columns.items()})
+
+
+_NONE: Ints = np.empty(0, dtype=np.int32)
+
+
+def _with_story(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    return (row for row in rows if row["story"] and row["story"].strip())
+
+
+def _encode(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> list[Any]:
+    """Subwords and their character offsets, in parallel threads of the tokenizers library."""
+    encoded: list[Any] = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
+    return encoded
+
+
+def _spans(row: dict[str, Any], story: Any, story_tokens: int) -> tuple[Ints, Ints]:
+    """EDU boundaries and relation labels of one story, over the positions that were kept."""
+    ends = np.array([edu["end"] for edu in row["edus"]], dtype=np.int64)
+    if len(ends) == 0:
+        return _NONE, _NONE
+    shift = len(as_input(""))
+    token_ends = np.array([end for _, end in story.offsets[: story_tokens - 1]], dtype=np.int64) - shift
+    boundaries = edu_boundaries(token_ends, ends)
+    unknown = [label for label in row["relations"] if label not in _LABEL_IDS]
+    if unknown or len(row["relations"]) != len(ends) - 1:
+        raise BadRequest(
+            f"story {row['id']}: {len(ends)} EDUs with relations {row['relations'][:3]}...; annotate it again"
+        )
+    labels = np.array([_LABEL_IDS[label] for label in row["relations"]], dtype=np.int32)
+    filled = np.diff(boundaries) > 0
+    labels[~(filled[:-1] & filled[1:])] = -100
+    return boundaries, labels

@@ -1,0 +1,75 @@
+"""The prior: prompt in, plan out, code by code (section 3.4): a BART shape whose decoder has a vocabulary of codes."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import GenerationMixin, PreTrainedModel
+from transformers.cache_utils import Cache
+from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
+from transformers.models.bart.modeling_bart import BartDecoder, BartEncoder
+
+from discodvt.model.configuration import PlanPriorConfig
+
+
+class PlanPrior(PreTrainedModel, GenerationMixin):
+    """Encoder of prompts, decoder of codes; K is bos, K + 1 eos, K + 2 pad, and neither bos nor pad can be drawn."""
+
+    config: PlanPriorConfig
+    config_class = PlanPriorConfig
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _no_split_modules = ["BartEncoderLayer", "BartDecoderLayer"]  # noqa: RUF012 (the type transformers declares)
+    _tied_weights_keys = {"head.weight": "decoder.embed_tokens.weight"}  # noqa: RUF012
+
+    def __init__(self, config: PlanPriorConfig) -> None:
+        super().__init__(config)
+        self.encoder = BartEncoder(config.for_text())
+        self.decoder = BartDecoder(config)
+        self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.post_init()
+        self.generation_config.update(
+            bos_token_id=config.bos_token_id,
+            decoder_start_token_id=config.decoder_start_token_id,
+            eos_token_id=config.eos_token_id,
+            pad_token_id=config.pad_token_id,
+            forced_eos_token_id=None,
+            max_length=config.max_codes + 2,  # bos, the codes, eos
+            do_sample=True,
+            top_k=0,
+        )
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.decoder.embed_tokens
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        encoder_outputs: BaseModelOutput | None = None,
+        past_key_values: Cache | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Any,
+    ) -> Seq2SeqLMOutput:
+        """Prompt ids [B, N] and codes [B, L] to logits [B, L, K + 3] of the next code."""
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(input_ids=input_ids, attention_mask=attention_mask)
+        states = self.decoder(
+            input_ids=decoder_input_ids,
+            encoder_hidden_states=encoder_outputs[0],
+            encoder_attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        logits = self.head(states.last_hidden_state)
+        never = torch.zeros(logits.shape[-1], dtype=torch.bool, device=logits.device)
+        never[[self.config.bos_token_id, self.config.pad_token_id]] = True
+        return Seq2SeqLMOutput(
+            logits=logits.masked_fill(never, float("-inf")),
+            past_key_values=states.past_key_values,
+            encoder_last_hidden_state=encoder_outputs[0],
+        )

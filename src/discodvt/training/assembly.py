@@ -1,0 +1,194 @@
+"""The parts of a stage, put together from its recipe: tokenizer, tokens, model, and what is fed to it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from transformers import BartForConditionalGeneration, PreTrainedModel, PreTrainedTokenizerBase
+
+from discodvt.config import Recipe
+from discodvt.corpus import read_stories, split_files
+from discodvt.data.corruption import Denoiser
+from discodvt.data.subwords import open_tokenizer, train_tokenizer
+from discodvt.data.tokens import Tokens, read_tokens
+from discodvt.errors import BadRequest
+from discodvt.model import DiscoDVT, PlanPrior
+from discodvt.training.feeds import DenoisingFeed, Feed, PlanFeed, StoryFeed
+from discodvt.training.plans import load_plans, read_plans, save_plans
+from discodvt.training.stages import Plan, Prior, Stage, Text
+from discodvt.training.weights import bart_model, check_source, plan_model, prior_model
+
+PLANS = "plans.safetensors"
+
+
+@dataclass
+class Parts:
+    """What the loop needs of a stage, and the DiscoDVT whose plans a prior learns."""
+
+    stage: Stage
+    train: Feed
+    valid: Feed
+    tokenizer: PreTrainedTokenizerBase
+    planner: DiscoDVT | None = None
+    frozen: list[str] = field(default_factory=list)
+
+
+def assemble(recipe: Recipe, directory: Path, *, last: Path | None, accelerator: Accelerator) -> Parts:
+    """Parts of a new run, or of one resumed from the checkpoint `last`."""
+    files = split_files(recipe.data.corpus)
+    missing = [split for split in ("train", "valid") if split not in files]
+    if missing:
+        raise BadRequest(f"{recipe.data.corpus}: no {' and no '.join(missing)} split; training needs both")
+    for source in (recipe.model.init, recipe.model.prior_encoder):
+        if source is not None:
+            check_source(source)
+    tokenizer = _tokenizer(recipe, files["train"], last)
+    torch.manual_seed(recipe.seed)  # new weights are the seed's
+    build = {"prior": _prior, "pretrain": _pretrain, "seq2seq": _seq2seq}.get(recipe.stage, _plan)
+    splits = _tokens(recipe, files, tokenizer)
+    parts = build(recipe, splits, tokenizer, directory, last, accelerator)
+    _check_lengths(recipe, parts)
+    parts.frozen = parts.stage.freeze()
+    if recipe.run.gradient_checkpointing:
+        parts.stage.model.gradient_checkpointing_enable()
+    return parts
+
+
+def _tokenizer(recipe: Recipe, train_file: Path, last: Path | None) -> PreTrainedTokenizerBase:
+    if last is not None or recipe.model.init is not None:
+        return open_tokenizer(last or str(recipe.model.init))
+    if recipe.tokenizer.source is not None:
+        return open_tokenizer(recipe.tokenizer.source)
+    texts = (text for row in read_stories(train_file) for text in (row.prompt, row.story) if text)
+    return train_tokenizer(texts, recipe.tokenizer.vocabulary or 0)
+
+
+def _tokens(recipe: Recipe, files: dict[str, Path], tokenizer: PreTrainedTokenizerBase) -> dict[str, Tokens]:
+    limits = {"train": recipe.data.max_train_stories, "valid": recipe.data.max_valid_stories}
+    return {
+        split: read_tokens(
+            files[split],
+            tokenizer,
+            prompt_tokens=recipe.data.prompt_tokens,
+            story_tokens=recipe.data.story_tokens,
+            with_prompts=recipe.stage not in ("pretrain", "warm-start"),
+            with_relations=recipe.stage == "reconstruct" and recipe.loss.relation > 0,
+            limit=limit,
+        )
+        for split, limit in limits.items()
+    }
+
+
+def _pretrain(
+    recipe: Recipe, splits: dict[str, Tokens], tokenizer: Any, directory: Path, last: Path | None, _: Accelerator
+) -> Parts:
+    settings = recipe.denoising
+    denoiser = Denoiser.of(
+        tokenizer,
+        masked=settings.masked,
+        mean_span=settings.mean_span,
+        permute_sentences=settings.permute_sentences,
+    )
+    feeds = {
+        split: DenoisingFeed(tokens, tokenizer.pad_token_id, recipe.seed, denoiser) for split, tokens in splits.items()
+    }
+    model = _opened(BartForConditionalGeneration, last) or bart_model(recipe.model, tokenizer)
+    return Parts(Text(model), feeds["train"], feeds["valid"], tokenizer)
+
+
+def _seq2seq(
+    recipe: Recipe, splits: dict[str, Tokens], tokenizer: Any, directory: Path, last: Path | None, _: Accelerator
+) -> Parts:
+    model = _opened(BartForConditionalGeneration, last) or bart_model(recipe.model, tokenizer)
+    feeds = {split: _story_feed(recipe, tokens, tokenizer, None) for split, tokens in splits.items()}
+    return Parts(Text(model), feeds["train"], feeds["valid"], tokenizer)
+
+
+def _plan(
+    recipe: Recipe, splits: dict[str, Tokens], tokenizer: Any, directory: Path, last: Path | None, _: Accelerator
+) -> Parts:
+    model = _opened(DiscoDVT, last) or plan_model(recipe.model, tokenizer)
+    noise_shape = (model.config.tokens_per_code, model.config.num_codes)
+    feeds = {split: _story_feed(recipe, tokens, tokenizer, noise_shape) for split, tokens in splits.items()}
+    relation = recipe.loss.relation if recipe.stage == "reconstruct" else 0.0
+    stage = Plan(model, entropy=recipe.loss.entropy, relation=relation)
+    return Parts(stage, feeds["train"], feeds["valid"], tokenizer)
+
+
+def _prior(
+    recipe: Recipe,
+    splits: dict[str, Tokens],
+    tokenizer: Any,
+    directory: Path,
+    last: Path | None,
+    accelerator: Accelerator,
+) -> Parts:
+    planner = plan_model(recipe.model, tokenizer)
+    longest = -(-recipe.data.story_tokens // planner.config.tokens_per_code)
+    prior = _opened(PlanPrior, last) or prior_model(planner, recipe.model, max_codes=longest)
+    path = directory / PLANS
+    if accelerator.is_main_process and not path.exists():
+        size = recipe.validation.stories_per_batch
+        plans = {
+            split: read_plans(planner, tokens, device=accelerator.device, stories_per_batch=size)
+            for split, tokens in splits.items()
+        }
+        partial = path.with_suffix(".partial")
+        save_plans(partial, plans)
+        partial.replace(path)
+    accelerator.wait_for_everyone()
+    plans = load_plans(path)
+    config = prior.config
+    feeds = {
+        split: PlanFeed(
+            tokens.prompts,
+            plans[split],
+            text_pad=config.text_pad_token_id,
+            bos=config.bos_token_id,
+            eos=config.eos_token_id,
+            pad=config.pad_token_id,
+        )
+        for split, tokens in splits.items()
+    }
+    return Parts(Prior(prior), feeds["train"], feeds["valid"], tokenizer, planner=planner)
+
+
+def _story_feed(recipe: Recipe, tokens: Tokens, tokenizer: Any, noise_shape: tuple[int, int] | None) -> StoryFeed:
+    return StoryFeed(
+        tokens,
+        pad=tokenizer.pad_token_id,
+        mask=tokenizer.mask_token_id,
+        seed=recipe.seed,
+        word_dropout=recipe.relaxation.word_dropout,
+        noise_shape=noise_shape,
+    )
+
+
+def _opened(kind: type[PreTrainedModel], last: Path | None) -> Any:
+    """The model of a checkpoint to resume from, if there is one."""
+    if last is None:
+        return None
+    check_source(str(last))
+    opened: Callable[..., Any] = kind.from_pretrained
+    return opened(last, dtype=torch.float32, use_safetensors=True)
+
+
+def _check_lengths(recipe: Recipe, parts: Parts) -> None:
+    """Refuse lengths and vocabularies the model cannot hold."""
+    config = parts.stage.model.config
+    if recipe.stage == "prior":
+        needed, words = config.max_codes + 1, config.text_vocab_size
+    else:
+        needed, words = max(recipe.data.story_tokens, recipe.data.prompt_tokens + 2), config.vocab_size
+    if needed > config.max_position_embeddings:
+        raise BadRequest(
+            f"data.story_tokens and data.prompt_tokens need {needed} positions, "
+            f"the model has {config.max_position_embeddings}; set them lower"
+        )
+    if len(parts.tokenizer) > words:
+        raise BadRequest(
+            f"the tokenizer has {len(parts.tokenizer)} subwords, the model {words}; they do not belong together"
+        )

@@ -1,0 +1,42 @@
+"""The objectives, each a plain function that returns a sum to be minimised; the loop divides by global counts.
+
+Sums, not means: a batch may be spread over micro-batches, processes and nodes, and only the loop knows how many tokens,
+pairs or stories they hold together. Equation numbers are the paper's, whose objectives are these with the sign turned.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import BartForConditionalGeneration
+
+from discodvt.model.token_loss import summed_token_loss
+
+
+def reconstruction(states: Tensor, labels: Tensor, bart: BartForConditionalGeneration) -> Tensor:
+    """Equation 4, -sum log p(y_m | y_<m, z, x): decoder states [B, T, D], labels [B, T] with -100 at padding.
+
+    Without a latent it is plain seq2seq, with a corrupted prompt BART's denoising.
+    """
+    real = labels != -100
+    return summed_token_loss(states[real], bart.lm_head.weight, bart.final_logits_bias[0], labels[real])
+
+
+def code_entropy(probabilities: Tensor, mask: Tensor) -> Tensor:
+    """Equation 9: entropy [B] of each story's mean code distribution over its real positions.
+
+    Probabilities [B, L, K], mask [B, L]. To be maximised, so the loop gives it a negative weight.
+    """
+    real = mask.unsqueeze(-1)
+    mean = (probabilities * real).sum(1) / real.sum(1).clamp(min=1)  # [B, K]
+    entropy: Tensor = torch.special.entr(mean).sum(-1)
+    return entropy
+
+
+def relation(logits: Tensor, labels: Tensor) -> Tensor:
+    """Equation 7, -sum log p(d_i,i+1 | z) over pairs of neighbouring EDUs: logits [P, labels], labels [P]."""
+    return F.cross_entropy(logits.float(), labels, reduction="sum")
+
+
+def prior(logits: Tensor, codes: Tensor) -> Tensor:
+    """Equation 8, -sum log p(z_l | z_<l, x): logits [B, L, K + 3], codes [B, L] with -100 past the end of the plan."""
+    return F.cross_entropy(logits.flatten(0, 1).float(), codes.flatten(), ignore_index=-100, reduction="sum")

@@ -1,0 +1,130 @@
+"""`discodvt train` with a wrong request: one clear line on standard error, exit 2, nothing written."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from pipeline.toy_corpus import story, write_corpus
+from safetensors.torch import load_file, save_file
+from transformers import BartConfig, BartForConditionalGeneration
+
+from discodvt.cli import app, main
+from discodvt.cli.train import train
+from discodvt.corpus import ANNOTATED_SCHEMA, write_rows
+from discodvt.data.subwords import train_tokenizer
+from discodvt.model import DiscoDVT
+
+if "train" not in {command.name for command in app.registered_commands}:
+    app.command("train")(train)
+
+torch.set_num_threads(1)
+
+SHAPE = BartConfig(
+    vocab_size=320, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+    decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=64,
+)  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch) -> Path:
+    """A corpus, a small BART with its tokenizer, and a recipe that would work."""
+    write_corpus(tmp_path / "corpus", train=16, valid=8)
+    torch.manual_seed(0)
+    BartForConditionalGeneration(SHAPE).save_pretrained(tmp_path / "bart")
+    train_tokenizer((str(story(number)["story"]) for number in range(30)), 320).save_pretrained(tmp_path / "bart")
+    (tmp_path / "recipe.toml").write_text(
+        'stage = "reconstruct"\n[data]\ncorpus = "corpus"\nstory_tokens = 64\n[model]\ninit = "bart"\ncodes = 8\n'
+        "[batch]\nstories_per_step = 4\n[run]\nsteps = 2\ntensorboard = false\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ask(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["discodvt", "train", "recipe.toml", "--out", "out", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    shown = capsys.readouterr()
+    return int(caught.value.code or 0), shown.out, shown.err
+
+
+def refused(monkeypatch, capsys, *arguments: str) -> str:
+    code, _, said = ask(monkeypatch, capsys, *arguments)
+    assert code == 2
+    assert said.startswith("discodvt: ")
+    assert said.count("\n") == 1
+    assert "Traceback" not in said
+    return said
+
+
+def test_the_recipe_itself_works_and_says_so(place, monkeypatch, capsys):
+    code, out, _ = ask(monkeypatch, capsys)
+    assert code == 0
+    assert "done" in out
+    assert "holds a finished run" in refused(monkeypatch, capsys)
+    code, out, _ = ask(monkeypatch, capsys, "--resume")
+    assert code == 0
+    assert "nothing to resume" in out
+    assert "out" in refused(monkeypatch, capsys, "--set", "seed=7", "--set", "run.steps=3")
+    code, _, _ = ask(monkeypatch, capsys, "--overwrite", "--set", "run.steps=1")
+    assert code == 0
+    assert json.loads((place / "out" / "manifest.json").read_text())["facts"]["steps"] == 1
+
+
+def test_an_unfinished_run_says_how_to_go_on(place, monkeypatch, capsys):
+    (place / "out").mkdir()
+    (place / "out" / "stage.json").write_text("{}")
+    assert "--resume" in refused(monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("data.colour=1", "unknown key"),
+        ("data.story_tokens=80", "64"),
+        ("data.prompt_tokens=63", "positions"),
+        ("data.corpus=nowhere", "nowhere"),
+        ("model.init=./nowhere", "no such directory"),
+        ("batch.stories_per_step=64", "do not fill one step"),
+    ],
+)
+def test_wrong_settings(place, monkeypatch, capsys, setting, said):
+    assert said in refused(monkeypatch, capsys, "--set", setting)
+
+
+def test_a_checkpoint_of_another_shape(place, monkeypatch, capsys):
+    DiscoDVT.from_bart(place / "bart", num_codes=12).save_pretrained(place / "bart")
+    assert "codes is 12, the recipe asks for 8" in refused(monkeypatch, capsys)
+
+
+def test_weights_that_do_not_fit_their_config(place, monkeypatch, capsys):
+    weights = load_file(place / "bart" / "model.safetensors")
+    weights["model.shared.weight"] = weights["model.shared.weight"][:100].clone()
+    save_file(weights, place / "bart" / "model.safetensors", metadata={"format": "pt"})
+    assert "do not fit" in refused(monkeypatch, capsys)
+
+
+def test_a_corpus_without_annotations(place, monkeypatch, capsys):
+    write_corpus(place / "corpus", train=16, valid=8, annotated=False)
+    assert "discodvt annotate" in refused(monkeypatch, capsys)
+
+
+def test_an_empty_split(place, monkeypatch, capsys):
+    write_rows(place / "corpus" / "valid.parquet", [], ANNOTATED_SCHEMA)
+    assert "no story" in refused(monkeypatch, capsys)
+    (place / "corpus" / "valid.parquet").unlink()
+    assert "no valid split" in refused(monkeypatch, capsys, "--overwrite")
+
+
+def test_a_pickle_checkpoint(place, monkeypatch, capsys):
+    torch.save(load_file(place / "bart" / "model.safetensors"), place / "bart" / "pytorch_model.bin")
+    (place / "bart" / "model.safetensors").unlink()
+    assert "never loaded" in refused(monkeypatch, capsys)
+
+
+def test_another_family_of_models(place, monkeypatch, capsys):
+    config = json.loads((place / "bart" / "config.json").read_text())
+    (place / "bart" / "config.json").write_text(json.dumps(config | {"model_type": "bert"}))
+    assert "bert checkpoint" in refused(monkeypatch, capsys)

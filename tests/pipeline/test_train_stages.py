@@ -1,0 +1,198 @@
+"""The tiny recipes through every stage: losses fall, files are there, killed runs resume bit for bit."""
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from accelerate.state import AcceleratorState
+from pipeline.toy_corpus import write_corpus
+from safetensors.torch import load_file
+from transformers import AutoTokenizer, BartForConditionalGeneration
+
+from discodvt.errors import WorkFailed
+from discodvt.model import DiscoDVT, PlanPrior
+from discodvt.recipe_file import read_recipe
+from discodvt.training.run import train
+
+RECIPES = Path(__file__).parents[2] / "recipes" / "tiny"
+STAGES = {"pretrain": "pretrain", "warm-start": "warm-start", "reconstruct": "reconstruct", "prior": "writer",
+          "seq2seq": "seq2seq"}  # fmt: skip
+STARTS_FROM = {"warm-start": "pretrain", "reconstruct": "warm-start", "prior": "reconstruct", "seq2seq": "pretrain"}
+
+torch.set_num_threads(1)
+os.environ["TOKENIZERS_PARALLELISM"] = "false"  # tests fork
+
+
+def recipe_of(stage: str, chain: Path, *overrides: str):
+    given = [f"data.corpus={chain / 'corpus'}"]
+    if stage in STARTS_FROM:
+        given.append(f"model.init={chain / STAGES[STARTS_FROM[stage]]}")
+    return read_recipe(RECIPES / f"{stage}.toml", [*given, *overrides])
+
+
+def run(stage: str, chain: Path, out: Path, *overrides: str, resume: bool = False):
+    return list(train(recipe_of(stage, chain, *overrides), out, resume=resume))
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory) -> Path:
+    """All five stages, one after the other."""
+    directory = tmp_path_factory.mktemp("tiny")
+    write_corpus(directory / "corpus")
+    for stage, name in STAGES.items():
+        run(stage, directory, directory / name)
+    return directory
+
+
+def lines(directory: Path, kind: str) -> list[dict[str, float]]:
+    journal = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in journal if line["kind"] == kind]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_learns_and_leaves_its_files(chain, stage):
+    out = chain / STAGES[stage]
+    term = "prior" if stage == "prior" else "reconstruction"
+    valid = [line[term] for line in lines(out, "valid")]
+    assert valid[-1] < valid[0] - 0.1
+    assert lines(out, "train")[0]["step"] == 1
+    expected = {"manifest.json", "metrics.jsonl", "training.png", "README.md", "config.json", "model.safetensors",
+                "tokenizer.json", "tensorboard"}  # fmt: skip
+    assert expected <= {path.name for path in out.iterdir()}
+    assert not list(out.rglob("*.partial"))
+    assert not list(out.rglob("*.bin")) + list(out.rglob("*.pt"))
+    card = (out / "README.md").read_text()
+    assert f"# DiscoDVT: {stage}" in card
+    assert "Watchdog" in card
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["facts"]["without_gradient"] == []
+    frozen = {name.partition(".")[0] for name in manifest["facts"]["frozen"]}
+    assert frozen == ({"relation_head"} if stage == "warm-start" else set())
+
+
+def test_the_outputs_open_with_from_pretrained(chain):
+    for stage in ("pretrain", "seq2seq"):
+        BartForConditionalGeneration.from_pretrained(chain / stage)
+    writer = DiscoDVT.from_pretrained(chain / "writer")
+    trained = DiscoDVT.from_pretrained(chain / "reconstruct")
+    assert all(torch.equal(a, b) for a, b in zip(writer.parameters(), trained.parameters(), strict=True))
+    assert trained.config.id2label[20] == "unknown"
+    prior = PlanPrior.from_pretrained(chain / "writer" / "prior")
+    tokenizer = AutoTokenizer.from_pretrained(chain / "writer")
+    prompt = tokenizer(" A day with Ann", return_tensors="pt")
+    plan = prior.generate(**prompt, min_new_tokens=3)[:, 1:]
+    plan = torch.where(plan < 16, plan, writer.config.padding_code)
+    text = tokenizer.batch_decode(writer.generate(**prompt, plan=plan, max_length=40), skip_special_tokens=True)
+    assert text[0].strip()
+
+
+def test_validation_watches_the_codes(chain):
+    last = lines(chain / "reconstruct", "valid")[-1]
+    assert {"codes_used", "codes_dead", "code_perplexity", "swap_gap", "relation_accuracy", "bleu_1"} <= last.keys()
+    assert lines(chain / "reconstruct", "valid")[0]["step"] == 0
+
+
+def test_resuming_a_finished_run_does_nothing_and_says_so(chain):
+    out = chain / "pretrain"
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    events = run("pretrain", chain, out, resume=True)
+    assert [event.kind for event in events] == ["note"]
+    assert "nothing to resume" in events[0].message
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """Run `work` in a forked process; its exit status, or minus the signal that ended it."""
+    child = os.fork()
+    if child == 0:
+        AcceleratorState._reset_state(reset_partial_state=True)
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+SHORT = ("run.steps=7", "run.save_every_steps=2", "run.log_every_steps=3", "validation.every_steps=3",
+         "validation.select_by=loss", "run.tensorboard=false")  # fmt: skip
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_killed_and_resumed_equals_uninterrupted(chain, stage, tmp_path):
+    """SIGKILL between checkpoints, after the best one was rewritten, then `--resume`: every byte is the same."""
+
+    extra = ("model.shape.dropout=0.1",) if stage == "pretrain" else ("model.dropout=0.1",)
+
+    def until_killed() -> None:
+        for event in train(recipe_of(stage, chain, *SHORT, *extra), tmp_path / "killed"):
+            if event.kind == "step" and event.step == 5:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    assert in_child(until_killed) == -signal.SIGKILL
+    assert not (tmp_path / "killed" / "manifest.json").exists()
+    assert in_child(lambda: run(stage, chain, tmp_path / "killed", *SHORT, *extra, resume=True) and None) == 0
+    assert in_child(lambda: run(stage, chain, tmp_path / "whole", *SHORT, *extra) and None) == 0
+    files = sorted(path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole").rglob("*") if path.is_file())
+    assert Path("last-0000007/optimiser.safetensors") in files
+    for file in files:
+        assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
+
+
+@pytest.mark.parametrize("stage", ["reconstruct", "prior"])
+def test_two_processes_equal_one(chain, stage, tmp_path):
+    """The same global batch in two processes: the same weights to 1e-5 (no dropout)."""
+    settings = (*SHORT, "model.dropout=0.0", "batch.stories_per_step=8", "batch.stories_per_micro_batch=2",
+                "relaxation.noise_free=0.0")  # fmt: skip
+    assert in_child(lambda: run(stage, chain, tmp_path / "one", *settings) and None) == 0
+    port = 20_000 + os.getpid() % 20_000
+
+    def rank(number: int) -> None:
+        os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2", "MASTER_PORT": str(port),
+                       "MASTER_ADDR": "127.0.0.1", "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}  # fmt: skip
+        run(stage, chain, tmp_path / "two", *settings)
+        torch.distributed.destroy_process_group()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda number: in_child(lambda: rank(number)), (0, 1))) == [0, 0]
+    one, two = (load_file(tmp_path / name / "last-0000007" / "model.safetensors") for name in ("one", "two"))
+    for name, weight in one.items():
+        if name.endswith("k_proj.bias"):  # softmax cancels it: its gradient is rounding, which Adam blows up to a step
+            continue
+        torch.testing.assert_close(two[name], weight, atol=1e-5, rtol=1e-5, msg=name)
+    first, other = (lines(tmp_path / name, "valid") for name in ("one", "two"))
+    for ours, theirs in zip(first, other, strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-5)
+
+
+def test_the_watchdog_can_stop_a_run_that_ignores_its_plan(chain, tmp_path):
+    with pytest.raises(WorkFailed, match="ignores the plan"):
+        run("reconstruct", chain, tmp_path / "out", *SHORT, "watchdog.on_alarm=stop", "watchdog.min_swap_gap=50",
+            "watchdog.grace=0.1")  # fmt: skip
+    stopped = list((tmp_path / "out").glob("last-*"))
+    assert [path.name for path in stopped] == ["last-0000003"]
+    assert "ignores the plan" in (stopped[0] / "README.md").read_text()
+
+
+def test_dead_codes_can_be_restarted(chain, tmp_path):
+    events = run("reconstruct", chain, tmp_path / "out", *SHORT, "watchdog.restart_dead_codes=true")
+    told = [event.message for event in events if "restarted" in event.message]
+    dead = [event.figures["codes_dead"] for event in events if event.kind == "valid" and event.step == 3]
+    assert told[0] == f"{dead[0]:.0f} dead codes restarted"
+
+
+def test_a_gradient_that_is_not_finite_stops_the_run(chain, tmp_path):
+    with pytest.raises(WorkFailed, match="not finite"):
+        run("seq2seq", chain, tmp_path / "out", *SHORT, "optimiser.learning_rate=1e30")

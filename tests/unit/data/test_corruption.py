@@ -1,0 +1,68 @@
+"""Corruption drawn for a seed, a step and a story, and nothing else."""
+
+import numpy as np
+import pytest
+
+from discodvt.data.corruption import Denoiser, drop_words, generator, gumbel
+
+MASK = 99
+
+
+def denoiser(masked: float = 0.3, permute: bool = True) -> Denoiser:
+    ends = np.zeros(100, dtype=np.bool_)
+    ends[9] = True
+    return Denoiser(masked, 3.0, permute, MASK, ends)
+
+
+STORY = np.array([0, *([10, 11, 12, 9, 20, 21, 9, 30, 31, 32, 33, 9] * 5), 2], dtype=np.int32)
+
+
+def test_draws_are_keyed():
+    def draw(**changes):
+        return generator("codes", **({"seed": 1, "step": 2, "story": 3} | changes)).random(4).tolist()
+
+    assert draw() == draw()
+    assert len({tuple(draw(**{name: 9})) for name in ("seed", "step", "story")} | {tuple(draw())}) == 4
+    assert generator("words", seed=1, step=2, story=3).random() != draw()[0]
+
+
+def test_gumbel_noise_has_its_mean_and_spread():
+    noise = gumbel(np.random.default_rng(0), 400, 256)
+    assert noise.dtype == np.float32
+    assert noise.mean() == pytest.approx(0.5772, abs=0.02)
+    assert noise.var() == pytest.approx(np.pi**2 / 6, abs=0.05)
+    assert np.isfinite(noise).all()
+
+
+def test_word_dropout_keeps_the_start():
+    ids = np.arange(1000, dtype=np.int32)
+    dropped = drop_words(np.random.default_rng(0), ids, share=0.3, mask=-1)
+    assert dropped[0] == 0
+    assert np.mean(dropped == -1) == pytest.approx(0.3, abs=0.05)
+    assert np.array_equal(dropped[dropped != -1], ids[dropped != -1])
+
+
+def test_infilling_masks_the_asked_share_in_few_spans():
+    corrupted = denoiser(permute=False)(np.random.default_rng(0), STORY)
+    kept = corrupted[corrupted != MASK]
+    assert len(STORY) - len(kept) == round(0.3 * (len(STORY) - 2))
+    assert 3 <= (corrupted == MASK).sum() <= 14
+    assert (corrupted[0], corrupted[-1]) == (0, 2)
+    remaining = iter(STORY.tolist())
+    assert all(word in remaining for word in kept.tolist())  # what is left stands in its order
+
+
+def test_sentences_change_places_whole():
+    corrupted = denoiser(masked=0.0)(np.random.default_rng(1), STORY)
+    assert not np.array_equal(corrupted, STORY)
+    assert sorted(corrupted.tolist()) == sorted(STORY.tolist())
+    text = " ".join(map(str, corrupted[1:-1]))
+    assert text.count("10 11 12 9") == 5
+    assert text.count("30 31 32 33 9") == 5
+
+
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_the_shortest_stories_survive(length):
+    for seed in range(20):
+        corrupted = denoiser(masked=0.5)(np.random.default_rng(seed), STORY[:length])
+        assert len(corrupted) >= 2

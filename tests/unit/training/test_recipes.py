@@ -1,0 +1,98 @@
+"""Recipes: defaults are the paper's, all errors at once, overrides."""
+
+from pathlib import Path
+
+import pytest
+
+from discodvt.config import Recipe
+from discodvt.errors import BadRequest
+from discodvt.recipe_file import read_recipe
+
+RECIPES = Path(__file__).parents[3] / "recipes"
+
+
+def recipe(tmp_path, text: str, *overrides: str) -> Recipe:
+    (tmp_path / "r.toml").write_text(text)
+    return read_recipe(tmp_path / "r.toml", overrides)
+
+
+SMALLEST = 'stage = "reconstruct"\n[data]\ncorpus = "c"\n[model]\ninit = "facebook/bart-base"\n[run]\nepochs = 5\n'
+
+
+def test_defaults_are_the_papers(tmp_path):
+    made = recipe(tmp_path, SMALLEST)
+    assert (made.model.codes, made.model.conv_layers, made.loss.entropy, made.loss.relation) == (256, 3, 0.1, 0.1)
+    assert (made.optimiser.learning_rate, made.optimiser.eps, made.optimiser.weight_decay) == (1e-4, 1e-8, 0.0)
+    assert (made.batch.stories_per_step, made.batch.stories_per_micro_batch) == (16, 4)
+    assert (made.relaxation.start, made.relaxation.floor, made.relaxation.rate) == (0.9, 0.1, 4e-4)
+    assert (made.relaxation.noise_free, made.relaxation.word_dropout) == (0.0, 0.0)
+
+
+def test_stages_have_their_own_defaults(tmp_path):
+    warm = recipe(tmp_path, SMALLEST.replace("reconstruct", "warm-start"))
+    assert (warm.optimiser.schedule, warm.relaxation.rate) == ("constant", 0.0)
+    prior = recipe(tmp_path, SMALLEST.replace("reconstruct", "prior"))
+    assert (prior.batch.stories_per_step, prior.batch.stories_per_micro_batch) == (1024, 128)
+
+
+def test_all_errors_come_at_once(tmp_path):
+    with pytest.raises(BadRequest) as caught:
+        recipe(
+            tmp_path, SMALLEST, "data.colour=1", "optimiser.learning_rate=-1", "run.log_every_steps=none", "modle.x=1"
+        )
+    said = str(caught.value)
+    for part in ("data.colour: unknown key", "optimiser.learning_rate", "run.log_every_steps", "modle: unknown key"):
+        assert part in said
+    assert "\n" not in said
+
+
+def test_errors_between_sections_come_along_with_those_within(tmp_path):
+    with pytest.raises(BadRequest) as caught:
+        recipe(tmp_path, SMALLEST, "data.colour=1", "run.steps=5", "batch.stories_per_step=6", "model.shape.width=96")
+    said = str(caught.value)
+    for part in ("data.colour", "one of steps and epochs", "not a multiple", "one of init"):
+        assert said.count(part) == 1
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["run.steps=5"], "one of steps and epochs"),
+        (["batch.stories_per_step=6"], "not a multiple"),
+        (["relaxation.floor=1.0"], "above start"),
+        (["stage=seq2seq", "validation.select_by=bleu-1"], "needs a plan"),
+        (["model.shape.width=96"], "one of init"),
+        (["stage=[1]"], "stage"),
+        (["nonsense"], "section.key=value"),
+        (["stage.x=1"], "is a value"),
+    ],
+)
+def test_contradictions(tmp_path, overrides, said):
+    with pytest.raises(BadRequest, match=said):
+        recipe(tmp_path, SMALLEST, *overrides)
+
+
+def test_lengths_that_contradict_each_other(tmp_path):
+    scratch = SMALLEST.replace('init = "facebook/bart-base"', "shape = {positions = 64}")
+    with pytest.raises(BadRequest, match=r"positions.*tokenizer|tokenizer.*positions") as caught:
+        recipe(tmp_path, scratch)
+    assert "512" in str(caught.value)
+
+
+def test_overrides_are_read_as_toml_or_text(tmp_path):
+    made = recipe(tmp_path, SMALLEST, "data.corpus=some/where", "run.tensorboard=false", "loss.entropy=0.5")
+    assert made.data.corpus == Path("some/where")
+    assert made.run.tensorboard is False
+    assert made.loss.entropy == 0.5
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*/*.toml")), ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_every_recipe_of_the_project_is_valid(path):
+    assert read_recipe(path).out is not None
+
+
+def test_missing_and_broken_files(tmp_path):
+    with pytest.raises(BadRequest, match="no such recipe"):
+        read_recipe(tmp_path / "none.toml")
+    with pytest.raises(BadRequest, match="not a TOML file"):
+        recipe(tmp_path, "stage = ")

@@ -1,0 +1,37 @@
+"""Schedules against the paper's numbers."""
+
+import math
+
+import pytest
+
+from discodvt.training.schedules import Softness, learning_rate
+
+
+def test_linear_rate_ends_at_zero_and_constant_stays():
+    rates = [learning_rate(step, 10, peak=1.0, linear=True, warmup=0) for step in range(11)]
+    assert rates[0] == 1.0
+    assert rates[10] == 0.0
+    assert rates == sorted(rates, reverse=True)
+    assert learning_rate(9, 10, peak=1.0, linear=False, warmup=0) == 1.0
+
+
+def test_warm_up_meets_the_peak():
+    rates = [learning_rate(step, 100, peak=1.0, linear=True, warmup=10) for step in range(12)]
+    assert rates[:11] == sorted(rates[:11])
+    assert rates[10] == 1.0 > rates[11]
+
+
+def test_the_papers_temperature_reaches_its_floor_after_21972_micro_batches():
+    soft = Softness.over(30_000, start=0.9, floor=0.1, rate=4e-4, floor_at=None, noise_free=0.0)
+    steps = 21_972 // 4
+    assert soft.temperature(0) == 0.9
+    assert soft.temperature(1000) == pytest.approx(0.9 * math.exp(-0.4))
+    assert soft.temperature(steps - 2) > 0.1
+    assert soft.temperature(steps + 2) == 0.1
+
+
+def test_a_short_run_scales_the_rate():
+    soft = Softness.over(100, start=1.0, floor=0.3, rate=4e-4, floor_at=0.6, noise_free=0.25)
+    assert soft.temperature(59) > 0.3
+    assert soft.temperature(60) == pytest.approx(0.3)
+    assert [soft.noisy(step) for step in (0, 24, 25)] == [False, False, True]

@@ -1,0 +1,134 @@
+"""What each stage trains: gradients reach all of it, and nothing depends on how a batch is cut."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import BartConfig, BartForConditionalGeneration
+
+from discodvt.data.collate import Batch
+from discodvt.data.ragged import Ragged
+from discodvt.data.tokens import Tokens
+from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
+from discodvt.training.feeds import PlanFeed, StoryFeed
+from discodvt.training.stages import Plan, Prior, Stage, Text, marker_hits
+from discodvt.training.watchdog import without_gradient
+
+torch.set_num_threads(1)
+
+SHAPE = BartConfig(
+    vocab_size=40, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+    decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=64, dropout=0.0,
+)  # fmt: skip
+SIZES = {"num_codes": 6, "code_width": 8, "conv_channels": 8, "relation_width": 6, "num_relations": 21}
+
+
+def tokens() -> Tokens:
+    random = np.random.default_rng(0)
+    lengths = (19, 33, 12, 25)
+    return Tokens(
+        prompts=Ragged.of(random.integers(4, 40, size).astype(np.int32) for size in (5, 3, 7, 4)),
+        stories=Ragged.of(random.integers(4, 40, length + 1).astype(np.int32) for length in lengths),
+        edus=Ragged.of(np.array([0, length // 3, length // 2, length], np.int32) for length in lengths),
+        relations=Ragged.of(np.array(pair, np.int32) for pair in ([3, 20], [-100, 5], [20, -100], [7, 0])),
+    )
+
+
+def feed(**changes) -> StoryFeed:
+    settings = {"pad": 1, "mask": 39, "seed": 5, "word_dropout": 0.3, "noise_shape": (8, 6)}
+    return StoryFeed(tokens(), **(settings | changes))
+
+
+def plan_stage(relation: float = 0.1) -> Plan:
+    torch.manual_seed(0)
+    return Plan(DiscoDVT.from_bart(SHAPE, **SIZES), entropy=0.1, relation=relation)
+
+
+def stages() -> dict[str, tuple[Stage, Batch]]:
+    torch.manual_seed(0)
+    rows = np.arange(4)
+    plans = PlanFeed(tokens().prompts, Ragged.of([np.array([1, 2, 3], np.int32)] * 4), 1, 6, 7, 8)
+    prior = PlanPrior(PlanPriorConfig.from_bart_config(SHAPE, num_codes=6, max_codes=8))
+    stories = feed().batch(rows, step=3, noisy=True)
+    return {
+        "pretrain, seq2seq": (Text(BartForConditionalGeneration(SHAPE)), stories),
+        "warm-start": (plan_stage(0.0), stories),
+        "reconstruct": (plan_stage(), stories),
+        "prior": (Prior(prior), plans.batch(rows, step=3, noisy=True)),
+    }
+
+
+@pytest.mark.parametrize("name", stages())
+def test_every_trained_parameter_receives_gradient_and_the_rest_is_frozen_and_listed(name):
+    stage, batch = stages()[name]
+    frozen = stage.freeze()
+    outcome = stage(batch, 0.8)
+    sum(term.weight * outcome.sums[key] for key, term in stage.terms.items()).backward()
+    assert without_gradient(stage.named_parameters()) == []
+    kept = {key for key, parameter in stage.model.named_parameters() if not parameter.requires_grad}
+    assert kept == set(frozen)
+    assert {key.partition(".")[0] for key in frozen} == ({"relation_head"} if name == "warm-start" else set())
+
+
+def test_a_batch_may_be_cut_anywhere():
+    """Sums and gradients of four stories together and one by one: noise and dropout follow the story."""
+    stage, whole = plan_stage(), feed()
+    gradients, totals = [], []
+    for parts in ([np.arange(4)], [np.array([2]), np.array([0, 3]), np.array([1])]):
+        stage.zero_grad()
+        sums = dict.fromkeys(stage.terms, 0.0)
+        for rows in parts:
+            outcome = stage(whole.batch(rows, step=3, noisy=True), 0.8)
+            sum(term.weight * outcome.sums[key] for key, term in stage.terms.items()).backward()
+            sums = {key: sums[key] + outcome.sums[key].item() for key in sums}
+        gradients.append({key: parameter.grad.clone() for key, parameter in stage.named_parameters()})
+        totals.append(sums)
+    assert totals[0] == pytest.approx(totals[1], rel=1e-5)
+    for key, gradient in gradients[0].items():
+        torch.testing.assert_close(gradients[1][key], gradient, atol=1e-4, rtol=1e-3, msg=key)
+
+
+def test_counts_are_what_the_sums_run_over():
+    batch, counts = feed().batch(np.arange(4), step=None, noisy=False), feed().counts(np.arange(4))
+    assert counts == {"tokens": int((batch["labels"] != -100).sum()), "stories": 4, "pairs": len(batch["relations"])}
+    assert counts["pairs"] == 6
+
+
+def test_validation_is_free_of_chance():
+    batch = feed().batch(np.arange(4), step=None, noisy=False)
+    assert "noise" not in batch
+    assert "decoder_ids" not in batch
+
+
+def test_swapping_plans_changes_the_loss_and_only_by_the_plan():
+    stage = plan_stage()
+    with torch.no_grad():
+        stage.model.up.projection.weight.mul_(30)
+        batch = feed().batch(np.arange(4), step=None, noisy=False)
+        own, other = stage(batch), stage(batch, swap=True)
+        assert own.sums["reconstruction"] != other.sums["reconstruction"]
+        single = feed().batch(np.array([1]), step=None, noisy=False)  # a story alone swaps with itself
+        torch.testing.assert_close(
+            stage(single).sums["reconstruction"], stage(single, swap=True).sums["reconstruction"]
+        )
+    assert torch.equal(own.code_counts, other.code_counts)
+    assert own.code_counts.sum() == sum(-(-length // 8) for length in (19, 33, 12, 25))
+
+
+def test_marker_accuracy_is_over_marker_labels():
+    logits = torch.zeros(3, 21)
+    logits[:, 20] = 9.0  # `unknown` is likeliest, but no marker
+    logits[0, 4] = logits[1, 5] = 1.0
+    assert marker_hits(logits, torch.tensor([4, 6, 20])).tolist() == [1, 2]
+
+
+def test_gradient_checkpointing_changes_no_gradient():
+    gradients = []
+    for checkpointing in (False, True):
+        stage = plan_stage().train()
+        if checkpointing:
+            stage.model.gradient_checkpointing_enable()
+        sums = stage(feed().batch(np.arange(4), step=3, noisy=True), 0.8).sums
+        sum(term.weight * sums[key] for key, term in stage.terms.items()).backward()
+        gradients.append([parameter.grad for parameter in stage.parameters()])
+    for plain, saved in zip(*gradients, strict=True):
+        torch.testing.assert_close(saved, plain)

@@ -26,7 +26,7 @@ def bench_annotate(corpus: Path | None = None, *, rounds: int = 3, scale: float 
     """The rows; `corpus` gives the text (else shuffled sentences of the sample story), `scale` shrinks the work."""
     stories = _stories(corpus)
     sample = _until(stories, words=round(40_000 * scale))
-    workload = sample + _until(stories, words=round(160_000 * scale))
+    workload = sample + _until(stories, words=round(360_000 * scale))
     return [_overhead(sample, rounds), _workers(workload, rounds), _memory(scale)]
 
 

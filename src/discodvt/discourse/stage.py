@@ -26,7 +26,7 @@ from discodvt.corpus import ANNOTATED_SCHEMA, read_rows, read_stories, row_count
 from discodvt.discourse.annotator import Annotator
 from discodvt.errors import WorkFailed
 
-STORIES_PER_SHARD = 256
+STORIES_PER_SHARD = 64
 SHARDS = "shards"
 Progress = Callable[[int, int], None]  # stories done, stories in all
 

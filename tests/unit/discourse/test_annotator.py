@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from discodvt.discourse import LABELS, Annotation, Annotator
+from discodvt.discourse.annotation import Sentence, _mended
 from discodvt.discourse.parsers import pieces
 
 WORDS = st.sampled_from(
@@ -92,3 +93,10 @@ def test_layout_does_not_change_what_is_found(annotator: Annotator, layout: str)
     plain = annotator.annotate("The fox was tired. Then he slept because it was late.")
     text = "The fox was tired. Then he slept because it was late.".replace(". ", f".{layout}")
     assert annotator.annotate(text).relations == plain.relations == ["then_arg1_arg2", "because_arg1_arg2"]
+
+
+def test_closing_quotes_a_parser_put_next_belong_to_the_words_before() -> None:
+    text = '("Go.") He left. "Stay."'
+    cut = [(0, 5), (5, 16), (17, 23), (23, 24)]  # as parsers do: the closing marks begin a sentence, or are one
+    mended = list(_mended(text, [Sentence(start, end, None) for start, end in cut]))
+    assert [text[sentence.start : sentence.end] for sentence in mended] == ['("Go.")', "He left.", '"Stay."']

@@ -1,17 +1,29 @@
-"""Draw docs/story.svg: the sample story as `make story` shows it."""
+"""Draw docs/story.svg, the sample story with its relations, and docs/plan.svg, a written story with its plan."""
 
 from importlib.resources import files
 from io import StringIO
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.terminal_theme import SVG_EXPORT_THEME
 
 from discodvt.discourse import Annotator
 from discodvt.report.annotation_view import terminal_view
+from discodvt.report.story_view import PlanView
+from discodvt.writing import StoryWriter
+from discodvt.writing.stage import record_of
+
+
+def draw(name: str, shown: RenderableType, *, title: str, width: int) -> None:
+    console = Console(width=width, record=True, file=StringIO(), force_terminal=True, color_system="truecolor")
+    console.print(shown)
+    picture = console.export_svg(title=title, theme=SVG_EXPORT_THEME, unique_id=name)
+    (Path(__file__).parent / f"{name}.svg").write_text(picture, encoding="utf-8")
+
 
 text = (files("discodvt") / "assets" / "sample_story.txt").read_text(encoding="utf-8")
-console = Console(width=124, record=True, file=StringIO(), force_terminal=True, color_system="truecolor")
-console.print(terminal_view(text, Annotator().annotate(text)))
-picture = console.export_svg(title="make story", theme=SVG_EXPORT_THEME, unique_id="story")
-(Path(__file__).parent / "story.svg").write_text(picture, encoding="utf-8")
+draw("story", terminal_view(text, Annotator().annotate(text)), title="discodvt annotate --show", width=124)
+
+writer = StoryWriter.from_pretrained()
+story = writer.write("The fox who lost his hat", seed=0)
+draw("plan", PlanView(record_of(story, "1", writer.name)), title="make story", width=80)

@@ -1,8 +1,12 @@
 #!/bin/sh
-# The storyteller that ships: corpus directory in (train/valid/test.parquet, with prompts), writer out.
-# usage: recipes/nano/run.sh CORPUS
+# The storyteller that ships, from raw text to a writer, and what it is measured against.
+# usage: recipes/nano/run.sh DATA    (DATA has tiny/ and tales/: see docs/storyteller.md)
 set -e
-discodvt annotate "$1" runs/nano/annotated
-for stage in pretrain reconstruct prior seq2seq; do
+mkdir -p runs/nano
+cat "$1/tiny/train.jsonl.gz" "$1/tales/tales.jsonl.gz" > runs/nano/train.jsonl.gz
+discodvt prepare jsonl runs/nano/corpus --prompt-from opening-or-title --max-words 280 \
+    --train runs/nano/train.jsonl.gz --valid "$1/tiny/valid.jsonl.gz" --test "$1/tiny/test.jsonl.gz"
+discodvt annotate runs/nano/corpus runs/nano/annotated --workers 2
+for stage in backbone reconstruct prior seq2seq no-relations; do
     discodvt train "recipes/nano/$stage.toml" --resume
 done

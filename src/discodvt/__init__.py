@@ -16,12 +16,23 @@ _HOMES = {
     "DiscoDVTConfig": "discodvt.model",
     "PlanPrior": "discodvt.model",
     "PlanPriorConfig": "discodvt.model",
+    "StoryWriter": "discodvt.writing",
 }
-__all__ = ["Annotation", "Annotator", "DiscoDVT", "DiscoDVTConfig", "Mention", "PlanPrior", "PlanPriorConfig"]
+__all__ = [
+    "Annotation",
+    "Annotator",
+    "DiscoDVT",
+    "DiscoDVTConfig",
+    "Mention",
+    "PlanPrior",
+    "PlanPriorConfig",
+    "StoryWriter",
+]
 
 if TYPE_CHECKING:
     from discodvt.discourse import Annotation, Annotator, Mention
     from discodvt.model import DiscoDVT, DiscoDVTConfig, PlanPrior, PlanPriorConfig
+    from discodvt.writing import StoryWriter
 
 
 def __getattr__(name: str) -> Any:

@@ -70,7 +70,7 @@ class Stage:
         """Write the manifest: the directory is complete from here on."""
         for stale in self.directory.rglob("*" + TEMPORARY):
             stale.unlink()
-        self.write_json(MANIFEST, self.request | {"versions": _versions(), "commit": _commit(), "facts": facts})
+        self.write_json(MANIFEST, self.request | provenance() | {"facts": facts})
         (self.directory / REQUEST).unlink(missing_ok=True)
 
 
@@ -119,6 +119,11 @@ def read_manifest(directory: Path, stage: str | None = None) -> dict[str, Any]:
     if stage is not None and manifest["stage"] != stage:
         raise BadRequest(f"{directory}: made by `{manifest['stage']}`, expected the output of `{stage}`")
     return manifest
+
+
+def provenance() -> dict[str, Any]:
+    """The versions of the libraries at work, and the commit of the source."""
+    return {"versions": _versions(), "commit": _commit()}
 
 
 def file_hash(path: Path) -> str:

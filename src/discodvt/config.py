@@ -48,6 +48,9 @@ class Shape(Section):
     ffn_width: int = Field(default=3072, ge=8)
     positions: int = Field(default=1024, ge=16)
     dropout: float = Field(default=0.1, ge=0, lt=1)
+    init_std: float = Field(
+        default=0.02, gt=0, description="Of new weights; narrow models stall below 1 / sqrt(width), give them that"
+    )
 
     @model_validator(mode="after")
     def _heads_fit(self) -> Self:
@@ -104,10 +107,13 @@ class Batch(Section):
 
 
 class Loss(Section):
-    """Weights of the paper's lambda terms (section 3.5)."""
+    """Weights of the paper's lambda terms (section 3.5), and of three more for models grown from scratch."""
 
     entropy: float = Field(default=0.1, ge=0)
     relation: float = Field(default=0.1, ge=0)
+    usage: float = Field(default=0.0, ge=0, description="Entropy of the codes of a whole micro-batch: use all of them")
+    doubt: float = Field(default=0.0, ge=0, description="Against undecided codes: entropy at each position, minimised")
+    words: float = Field(default=0.0, ge=0, description="Story words predicted from the latent alone (bag of words)")
 
 
 class Relaxation(Section):

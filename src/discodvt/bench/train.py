@@ -41,15 +41,19 @@ class Workload:
     at_most: float
 
 
-def _bart(width: int, layers: int, heads: int, vocabulary: int) -> dict[str, Any]:
-    both = {"layers": layers, "attention_heads": heads, "ffn_dim": 4 * width}
-    sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in both.items()}
+def _bart(width: int, layers: tuple[int, int], heads: int, vocabulary: int) -> dict[str, Any]:
+    sides = {
+        f"{side}_{name}": value
+        for side, depth in zip(("encoder", "decoder"), layers, strict=True)
+        for name, value in {"layers": depth, "attention_heads": heads, "ffn_dim": 4 * width}.items()
+    }
     return sides | {"d_model": width, "vocab_size": vocabulary, "max_position_embeddings": 1024}
 
 
+NANO_SIZES = {"relation_width": 64, "conv_channels": 192, "code_width": 192}
 WORKLOADS = {
-    "nano": Workload(_bart(256, 4, 4, 8192), {"relation_width": 64, "conv_channels": 256}, 32, 200, 16, 1.8),
-    "bart-base": Workload(_bart(768, 6, 12, 50265), {}, 4, 512, 16, 1.6),
+    "nano": Workload(_bart(192, (2, 4), 6, 8192), NANO_SIZES, 16, 184, 12, 1.8),
+    "bart-base": Workload(_bart(768, (6, 6), 12, 50265), {}, 4, 512, 16, 1.6),
 }
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from discodvt import __version__
-from discodvt.cli import annotate, bench, doctor, evaluate, prepare, train
+from discodvt.cli import annotate, bench, codes, discourse, doctor, evaluate, generate, prepare, report, train
 from discodvt.errors import DiscoError
 
 app = typer.Typer(
@@ -23,7 +23,11 @@ app = typer.Typer(
 app.add_typer(prepare.app, name="prepare")
 app.command("annotate")(annotate.annotate)
 app.command("train")(train.train)
+app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)
+app.add_typer(discourse.app, name="discourse")
+app.command("report")(report.report)
+app.add_typer(codes.app, name="codes")
 app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor.doctor)
 

@@ -57,6 +57,21 @@ def evaluate(rounds: Rounds = 3, scale: Scale = 1.0, json: Json = False) -> None
     _report("evaluate", bench_evaluate(rounds=rounds, scale=scale), as_json=json)
 
 
+@app.command("generate")
+def generate(
+    model: Annotated[
+        str | None, typer.Option(metavar="DIR", help="A writer; default: the storyteller that ships.")
+    ] = None,
+    rounds: Rounds = 3,
+    scale: Scale = 1.0,
+    json: Json = False,
+) -> None:
+    """Writing against Hugging Face `generate`, int8, start-up, and stories that depend on their batch."""
+    from discodvt.bench.generate import bench_generate
+
+    _report("generate", bench_generate(model, rounds=rounds, scale=scale), as_json=json)
+
+
 def _report(title: str, rows: Sequence["Row"], *, as_json: bool) -> None:
     from discodvt.bench.rows import table
 

@@ -1,6 +1,5 @@
 """`discodvt doctor`: what is installed, what is missing, and how to get it."""
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
@@ -38,6 +37,8 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print only JSON on
 
 
 def _version(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version  # slow to import, and `--help` needs none of it
+
     try:
         return version(package)
     except PackageNotFoundError:

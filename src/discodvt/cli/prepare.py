@@ -24,12 +24,19 @@ class PromptFrom(StrEnum):
     COLUMN = "column"
     TITLE = "title"
     FIRST_SENTENCE = "first-sentence"
+    OPENING_OR_TITLE = "opening-or-title"
 
 
 StoryColumn = Annotated[str, typer.Option(help="Column of the story.")]
 PromptColumn = Annotated[str | None, typer.Option(help="Column of the prompt; by default `prompt`, or `title`.")]
 IdColumn = Annotated[str | None, typer.Option(help="Column of the id, '' for row numbers; by default `id`, if there.")]
-From = Annotated[PromptFrom, typer.Option(help="A column, the column `title`, or the story's first sentence.")]
+From = Annotated[
+    PromptFrom,
+    typer.Option(
+        help="A column, the column `title`, the story's first sentence; or that sentence for half of the stories, and "
+        "for the others a title: the row's own, else one made of the story's words."
+    ),
+]
 KeepFirst = Annotated[
     bool, typer.Option("--keep-first-sentence", help="Leave the first sentence in the story as well.")
 ]

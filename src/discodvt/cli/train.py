@@ -1,13 +1,15 @@
 """`discodvt train`: one recipe, one training stage."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import Progress, TaskID
 
 from discodvt.cli.console import err, out, progress
 from discodvt.errors import BadRequest
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 
 def train(
@@ -49,7 +51,7 @@ def train(
                 out.print(event.message, highlight=False)
 
 
-def _show_rate(bar: Progress, task: TaskID, figures: dict[str, float]) -> None:
+def _show_rate(bar: "Progress", task: "TaskID", figures: dict[str, float]) -> None:
     shown = {name: value for name, value in figures.items() if name not in ("gradient_norm", "codes_dead")}
     bar.update(task, rate=_line(shown))
 

@@ -6,9 +6,12 @@ from typing import Any, Literal, NamedTuple
 
 from discodvt.corpus.sentences import first_sentence
 from discodvt.corpus.sources import Row
+from discodvt.corpus.titles import make_title, wants_title
 from discodvt.errors import BadRequest
 
-PromptFrom = Literal["column", "title", "first-sentence"]
+PromptFrom = Literal["column", "title", "first-sentence", "opening-or-title"]
+
+FROM_THE_STORY = ("first-sentence", "opening-or-title")
 
 
 class Record(NamedTuple):
@@ -32,15 +35,15 @@ class Columns:
     def __post_init__(self) -> None:
         if self.keep_first_sentence and self.prompt_from != "first-sentence":
             raise BadRequest("--keep-first-sentence: only with --prompt-from first-sentence; add that or leave it out")
-        if self.prompt and self.prompt_from == "first-sentence":
+        if self.prompt and self.prompt_from in FROM_THE_STORY:
             raise BadRequest(
-                f"--prompt-column {self.prompt}: the prompt is the first sentence by --prompt-from; drop one of the two"
+                f"--prompt-column {self.prompt}: --prompt-from makes the prompt from the story; drop one of the two"
             )
 
     @property
     def prompt_name(self) -> str | None:
-        """The column of the prompt; None where it is the story's first sentence."""
-        if self.prompt_from == "first-sentence":
+        """The column of the prompt; None where it is made from the story."""
+        if self.prompt_from in FROM_THE_STORY:
             return None
         return self.prompt or ("title" if self.prompt_from == "title" else "prompt")
 
@@ -55,6 +58,8 @@ class Columns:
                 raise BadRequest(f"{place}: no column `{name}`; it has {there}; name one with {option}{hint}")
         if self.id is None and "id" in present:
             names["--id-column"] = "id"
+        if self.prompt_from == "opening-or-title" and "title" in present:
+            names["title"] = "title"
         return list(names.values())
 
     def row(self, record: Record) -> Row:
@@ -63,8 +68,7 @@ class Columns:
         if self.prompt_name:
             prompt = text_of(record, self.prompt_name)
         else:
-            prompt, rest = first_sentence(story)
-            story = story if self.keep_first_sentence else rest
+            prompt, story = self._from_story(story, record.values.get("title"))
         id_name = self.id if self.id is not None else "id"
         return Row(
             prompt=prompt,
@@ -73,6 +77,17 @@ class Columns:
             position=record.position,
             id=_id_of(record, id_name) if id_name and id_name in record.values else None,
         )
+
+    def _from_story(self, story: str, title: object) -> tuple[str, str]:
+        """Prompt and story: a title (the row's own, or made) and all of it, or the first sentence and the rest."""
+        if self.prompt_from == "opening-or-title":
+            made = (
+                title if isinstance(title, str) and title.strip() else make_title(story) if wants_title(story) else None
+            )
+            if made:
+                return made, story
+        opening, rest = first_sentence(story)
+        return opening, story if self.keep_first_sentence else rest
 
 
 def text_of(record: Record, column: str) -> str:

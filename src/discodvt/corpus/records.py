@@ -79,6 +79,12 @@ def row_count(path: Path) -> int:
         return int(file.metadata.num_rows)
 
 
+def columns_of(path: Path) -> list[str]:
+    """The columns a Parquet file has."""
+    with _open(path) as file:
+        return list(file.schema_arrow.names)
+
+
 class RowWriter:
     """Writes rows to a Parquet file one at a time, a block at once. The same rows give the same bytes."""
 

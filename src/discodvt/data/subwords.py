@@ -3,18 +3,22 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import AutoTokenizer, BartTokenizer, PreTrainedTokenizerBase
 
 from discodvt.errors import BadRequest
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")  # ids 0 to 3, as in BART; `<mask>` is the last id
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerBase:
+def train_tokenizer(texts: Iterable[str], vocabulary: int) -> "PreTrainedTokenizerBase":
     """A byte-level BPE of exactly `vocabulary` entries at most; the same texts give the same tokenizer."""
+    from transformers import BartTokenizer
+
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
@@ -30,8 +34,10 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenize
     return BartTokenizer(vocab=vocab, merges=merges)
 
 
-def open_tokenizer(source: str | Path) -> PreTrainedTokenizerBase:
+def open_tokenizer(source: str | Path) -> "PreTrainedTokenizerBase":
     """The tokenizer of a checkpoint (directory or Hub id), or of a directory with `vocab.json` and `merges.txt`."""
+    from transformers import AutoTokenizer, BartTokenizer
+
     directory = Path(source)
     try:
         if (directory / "vocab.json").exists() and not (directory / "tokenizer.json").exists():

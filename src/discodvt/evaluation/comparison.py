@@ -66,13 +66,13 @@ def compare(
     known = finishes if finishes is not None else (None, None)
     (first, second), reference = read_systems([a, b], references, finishes=known, prompts=prompts)
     draws = plan_draws(len(references), prompts, resamples=resamples, seed=seed)
-    folds = _folds(draws, prompts)
+    folds = fixed_folds(draws, prompts)
     families = zip(
         measures(first, reference, mode=mode, look_back=look_back, alongside=[second.tokens]),
         measures(second, reference, mode=mode, look_back=look_back, alongside=[first.tokens]),
         strict=True,
     )
-    return {each.name: each for ours, theirs in families for each in _compare(ours, theirs, draws, folds)}
+    return {each.name: each for ours, theirs in families for each in compare_measures(ours, theirs, draws, folds)}
 
 
 def paired_t_test(differences: Floats) -> float:
@@ -84,7 +84,7 @@ def paired_t_test(differences: Floats) -> float:
     return float(ttest_1samp(differences, 0.0).pvalue)
 
 
-def _compare(ours: Measure, theirs: Measure, draws: Draws, folds: Weights | None) -> list[Comparison]:
+def compare_measures(ours: Measure, theirs: Measure, draws: Draws, folds: Weights | None) -> list[Comparison]:
     """All scores of one family."""
     names = ours.names
     difference = ours.values - theirs.values
@@ -117,7 +117,7 @@ def _paired_scores(ours: Measure, theirs: Measure, folds: Weights | None) -> tup
     return "none", np.zeros((0, len(ours.names)))
 
 
-def _folds(draws: Draws, prompts: Sequence[str] | None) -> Weights | None:
+def fixed_folds(draws: Draws, prompts: Sequence[str] | None) -> Weights | None:
     """Which stories each of the ten folds holds [folds, N]; prompts go round by their hash, so folds never change."""
     if draws.units < FOLDS:
         return None

@@ -14,7 +14,7 @@ from discodvt.evaluation.grams import Floats, Weights, sum_over_texts
 
 Direction: TypeAlias = Literal["higher", "lower", "none"]
 Resampling: TypeAlias = Literal["bootstrap", "subsample", "none"]
-Unit: TypeAlias = Literal["fraction", "tokens"]
+Unit: TypeAlias = Literal["fraction", "tokens", "bits"]
 
 
 class Measure(Protocol):

@@ -1,6 +1,7 @@
 """The evaluate stage: a file of stories and references in, `scores.json` out (or only returned, without a directory).
 
-With a second file of stories the two systems are compared as well, score by score.
+With a second file of stories the two systems are compared as well, score by score. `pairs.jsonl` keeps each story
+beside the reference it was scored against, {id, prompt, story, reference}, for whoever shows them.
 """
 
 import json
@@ -14,6 +15,7 @@ from discodvt.evaluation.repetition import LookBack
 from discodvt.evaluation.scores import Mode, evaluate
 
 SCORES = "scores.json"
+PAIRS = "pairs.jsonl"
 
 
 def evaluate_files(
@@ -44,6 +46,8 @@ def evaluate_files(
     config = settings | matching | {"files": {role: file_hash(path) for role, path in files.items()}}
     with open_stage(out, "evaluate", config=config, inputs=list(files.values()), overwrite=overwrite) as stage:
         if not stage.complete:
+            with stage.writing(PAIRS) as path:
+                _write_pairs(path, pairs)
             stage.write_json(SCORES, _scores(pairs, settings, by=by, mauve_model=mauve_model))
             stage.finish(stories=len(pairs.references), dropped=pairs.dropped)
         found: dict[str, Any] = json.loads((out / SCORES).read_text(encoding="utf-8"))
@@ -68,6 +72,13 @@ def _scores(pairs: Pairs, settings: dict[str, Any], *, by: Match, mauve_model: s
         "scores": {name: score.as_dict() for name, score in scores.items()},
         "comparison": compared and {name: each.as_dict() for name, each in compared.items()},
     }
+
+
+def _write_pairs(path: Path, pairs: Pairs) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for told, reference in zip(pairs.systems[0], pairs.references, strict=True):
+            record = {"id": told.id, "prompt": told.prompt, "story": told.story, "reference": reference.story}
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def _prompts(stories: list[Told], by: Match) -> list[str] | None:

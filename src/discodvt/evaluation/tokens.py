@@ -48,6 +48,20 @@ def tokenize(text: str) -> list[str]:
     return [token for start, end in split_sentences(text) for token in words(text[start:end])]
 
 
+def token_spans(text: str) -> list[tuple[int, int]]:
+    """Where each token of `tokenize` stands in the text; NLTK writes a double quote as `` or '', the text may not."""
+    spans, at = [], 0
+    for token in tokenize(text):
+        start = text.find(token, at)
+        if token in ("``", "''"):
+            quote = text.find('"', at)
+            if quote >= 0 and (start < 0 or quote < start):
+                start, token = quote, '"'
+        spans.append((start, start + len(token)))
+        at = start + len(token)
+    return spans
+
+
 def as_line(text: Text) -> str:
     """A text as one string: what libraries with tokenisers of their own take."""
     return text if isinstance(text, str) else " ".join(text)

@@ -51,22 +51,22 @@ class GumbelBottleneck(nn.Module):
     def forward(
         self, features: Tensor, mask: Tensor, *, temperature: float | None = None, noise: Tensor | None = None
     ) -> Discrete:
-        """Features [B, L, C], mask [B, L]; without a temperature the codes are hard, without noise deterministic."""
+        """Features [B, L, C], mask [B, L]; without a temperature the codes are hard, without noise they are soft."""
         with torch.autocast(features.device.type, enabled=False):
             logits = self.to_logits(features.float())  # t [B, L, K]
             codes = logits.argmax(-1).masked_fill(~mask, self.codes)  # equation 2
             if temperature is None:
                 vectors = self.embed(codes)
             else:
-                weights = self._relax(logits if noise is None else logits + noise, temperature)
+                weights = self._relax(logits, noise, temperature)
                 vectors = weights @ self.embedding.weight[: self.codes]  # o^z = E^z w
                 vectors = torch.where(mask.unsqueeze(-1), vectors, self.embedding.weight[self.codes])
             return Discrete(codes, vectors, logits.softmax(-1))
 
-    def _relax(self, logits: Tensor, temperature: float) -> Tensor:
-        """Equation 3; straight-through sends the hard choice forward and the soft one's gradient back."""
-        soft = torch.softmax(logits / temperature, dim=-1)
-        if not self.straight_through:
+    def _relax(self, logits: Tensor, noise: Tensor | None, temperature: float) -> Tensor:
+        """Equation 3; straight-through sends the drawn code forward and the soft one's gradient back."""
+        soft = torch.softmax((logits if noise is None else logits + noise) / temperature, dim=-1)
+        if noise is None or not self.straight_through:
             return soft
         hard = torch.zeros_like(soft).scatter_(-1, soft.argmax(-1, keepdim=True), 1.0)
         return hard - soft.detach() + soft

@@ -3,9 +3,13 @@
 Padding never reaches a real position. Going down, states at padding are zeroed before the first and after every
 convolution, as if the story ended in nothing. Going up, the caller follows each plan with at least one padding code,
 which is exactly as far as a real token can see past its plan.
+
+New convolutions start as He et al. (2015) have it, so that signals keep their size through the ReLUs; PyTorch's own
+start shrinks them by 2.4 a layer, and a model without a pretrained posterior then never hears its plan.
 """
 
 from itertools import pairwise
+from math import sqrt
 
 import torch
 from torch import Tensor, nn
@@ -14,15 +18,48 @@ from torch.nn import functional as F
 KERNEL, STRIDE, PADDING = 4, 2, 1
 
 
+class Halving(nn.Conv1d):
+    """[B, before, T] to [B, after, T / 2]."""
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__(before, after, KERNEL, STRIDE, PADDING)
+
+    def reset_parameters(self) -> None:
+        _start(self, seen=self.in_channels * KERNEL)
+
+
+class Doubling(nn.ConvTranspose1d):
+    """[B, before, L] to [B, after, 2 L]."""
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__(before, after, KERNEL, STRIDE, PADDING)
+
+    def reset_parameters(self) -> None:
+        _start(self, seen=self.in_channels * KERNEL // STRIDE)
+
+
+class ToDecoder(nn.Linear):
+    """The paper's last 1x1 convolution; it starts small, so that a pretrained decoder is not thrown off its track."""
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=0.1 / sqrt(self.in_features))
+        nn.init.zeros_(self.bias)
+
+
+def _start(convolution: nn.Conv1d | nn.ConvTranspose1d, *, seen: int) -> None:
+    """He's start for a convolution whose outputs each see so many inputs."""
+    nn.init.normal_(convolution.weight, std=sqrt(2 / seen))
+    if convolution.bias is not None:
+        nn.init.zeros_(convolution.bias)
+
+
 class DownSampling(nn.Module):
     """c convolutions, each halving the length."""
 
     def __init__(self, width: int, channels: int, layers: int) -> None:
         super().__init__()
         widths = [width, *[channels] * layers]
-        self.convolutions = nn.ModuleList(
-            nn.Conv1d(before, after, KERNEL, STRIDE, PADDING) for before, after in pairwise(widths)
-        )
+        self.convolutions = nn.ModuleList(Halving(before, after) for before, after in pairwise(widths))
         self.factor = 2**layers
 
     def forward(self, hidden: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -43,10 +80,8 @@ class UpSampling(nn.Module):
     def __init__(self, code_width: int, channels: int, width: int, layers: int) -> None:
         super().__init__()
         widths = [code_width, *[channels] * layers]
-        self.convolutions = nn.ModuleList(
-            nn.ConvTranspose1d(before, after, KERNEL, STRIDE, PADDING) for before, after in pairwise(widths)
-        )
-        self.projection = nn.Linear(channels, width)  # the paper's 1x1 convolution
+        self.convolutions = nn.ModuleList(Doubling(before, after) for before, after in pairwise(widths))
+        self.projection = ToDecoder(channels, width)
 
     def forward(self, vectors: Tensor, length: int) -> Tensor:
         """Code vectors [B, L, E] to the latent h^z [B, length, D]."""

@@ -114,7 +114,8 @@ def _plan(
     noise_shape = (model.config.tokens_per_code, model.config.num_codes)
     feeds = {split: _story_feed(recipe, tokens, tokenizer, noise_shape) for split, tokens in splits.items()}
     relation = recipe.loss.relation if recipe.stage == "reconstruct" else 0.0
-    stage = Plan(model, entropy=recipe.loss.entropy, relation=relation)
+    loss = recipe.loss
+    stage = Plan(model, entropy=loss.entropy, relation=relation, usage=loss.usage, doubt=loss.doubt, words=loss.words)
     return Parts(stage, feeds["train"], feeds["valid"], tokenizer)
 
 

@@ -15,7 +15,8 @@ from discodvt.model.token_loss import summed_token_loss
 def reconstruction(states: Tensor, labels: Tensor, bart: BartForConditionalGeneration) -> Tensor:
     """Equation 4, -sum log p(y_m | y_<m, z, x): decoder states [B, T, D], labels [B, T] with -100 at padding.
 
-    Without a latent it is plain seq2seq, with a corrupted prompt BART's denoising.
+    Without a latent it is plain seq2seq, with a corrupted prompt BART's denoising; with the latent itself for states it
+    is a bag-of-words loss (Zhao et al. 2017), the shortest way for words to reach the codes. Not in the paper.
     """
     real = labels != -100
     return summed_token_loss(states[real], bart.lm_head.weight, bart.final_logits_bias[0], labels[real])
@@ -27,9 +28,30 @@ def code_entropy(probabilities: Tensor, mask: Tensor) -> Tensor:
     Probabilities [B, L, K], mask [B, L]. To be maximised, so the loop gives it a negative weight.
     """
     real = mask.unsqueeze(-1)
-    mean = (probabilities * real).sum(1) / real.sum(1).clamp(min=1)  # [B, K]
-    entropy: Tensor = torch.special.entr(mean).sum(-1)
-    return entropy
+    return _entropy((probabilities * real).sum(1) / real.sum(1).clamp(min=1))
+
+
+def code_usage(probabilities: Tensor, mask: Tensor) -> Tensor:
+    """Entropy of the code distribution averaged over all stories of a micro-batch, to be maximised: use every code.
+
+    Not in the paper: the diversity loss of wav2vec 2.0 (Baevski et al. 2020).
+    """
+    return _entropy(probabilities[mask].mean(0))
+
+
+def code_doubt(probabilities: Tensor, mask: Tensor) -> Tensor:
+    """Entropy [B] of the code distribution at one position, averaged over a story, to be minimised: be sure of a code.
+
+    Not in the paper. A flat distribution has the highest entropy of equation 9 without saying anything; usage minus
+    doubt is the information codes carry about their stories, which is zero both when flat and when constant.
+    """
+    return (_entropy(probabilities) * mask).sum(1) / mask.sum(1).clamp(min=1)
+
+
+def _entropy(probabilities: Tensor) -> Tensor:
+    """Of the last dimension, in nats; what is rounded to 0 has no infinite slope."""
+    safe = probabilities.clamp(min=torch.finfo(torch.float32).tiny)
+    return -(probabilities * safe.log()).sum(-1)
 
 
 def relation(logits: Tensor, labels: Tensor) -> Tensor:

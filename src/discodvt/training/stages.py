@@ -71,9 +71,24 @@ class Plan(Stage):
 
     model: DiscoDVT
 
-    def __init__(self, model: DiscoDVT, *, entropy: float, relation: float) -> None:
+    def __init__(
+        self,
+        model: DiscoDVT,
+        *,
+        entropy: float,
+        relation: float,
+        usage: float = 0.0,
+        doubt: float = 0.0,
+        words: float = 0.0,
+    ) -> None:
         super().__init__(model)
         self.terms = {"reconstruction": Term(1.0, "tokens"), "entropy": Term(-entropy, "stories")}
+        if usage > 0:
+            self.terms["usage"] = Term(-usage, "stories")
+        if doubt > 0:
+            self.terms["doubt"] = Term(doubt, "stories")
+        if words > 0:
+            self.terms["words"] = Term(words, "tokens")
         if relation > 0:
             self.terms["relation"] = Term(relation, "pairs")
         else:
@@ -92,6 +107,12 @@ class Plan(Stage):
             "reconstruction": objectives.reconstruction(states, batch["labels"], model.generator),
             "entropy": objectives.code_entropy(reading.probabilities, reading.mask).sum(),
         }
+        if "usage" in self.terms:
+            sums["usage"] = objectives.code_usage(reading.probabilities, reading.mask) * len(reading.codes)
+        if "doubt" in self.terms:
+            sums["doubt"] = objectives.code_doubt(reading.probabilities, reading.mask).sum()
+        if "words" in self.terms:
+            sums["words"] = objectives.reconstruction(latent, batch["labels"], model.generator)
         hits = None
         if "relation" in self.terms:
             logits = model.relation_head(latent, batch["pooling"], batch["pairs"])

@@ -127,6 +127,7 @@ def _bart_config(shape: Shape, tokenizer: PreTrainedTokenizerBase) -> BartConfig
         decoder_ffn_dim=shape.ffn_width,
         max_position_embeddings=shape.positions,
         dropout=shape.dropout,
+        init_std=shape.init_std,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from discodvt.corpus import Columns, Row, Table
+from discodvt.corpus.columns import Record
 from discodvt.errors import BadRequest
 
 ROWS = [
@@ -181,3 +182,15 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl.gz").touch()
     with pytest.raises(BadRequest, match="keep one of the two"):
         Table("jsonl", [tmp_path]).parts()
+
+
+def test_opening_or_title_takes_a_rows_own_title_else_makes_one_for_half_of_the_stories() -> None:
+    columns = Columns(prompt_from="opening-or-title")
+    story = "The fox lost his hat. The fox found the hat."
+    own = columns.row(Record({"story": story, "title": "Lost"}, "x:1", 0))
+    assert (own.prompt, own.story) == ("Lost", story)
+    made = [columns.row(Record({"story": f"{story} {number} days on."}, "x:1", 0)) for number in range(20)]
+    titled = [row for row in made if row.story.startswith(story)]
+    assert 0 < len(titled) < 20
+    assert all("fox" in row.prompt.lower() for row in titled)
+    assert {row.prompt for row in made if row not in titled} == {"The fox lost his hat."}

@@ -88,3 +88,8 @@ def test_restarted_codes_become_near_copies_of_one_in_use():
     assert torch.equal(after[kept], before[kept])
     assert (after[[1, 4]] - before[0]).norm() < 0.5 * before[0].norm()
     assert not torch.equal(after[1], after[4])
+
+
+def test_without_noise_straight_through_codes_are_soft_until_they_are_drawn():
+    hard, soft = bottleneck(True), bottleneck(False)
+    torch.testing.assert_close(hard(FEATURES, MASK, temperature=0.9), soft(FEATURES, MASK, temperature=0.9))

@@ -21,7 +21,7 @@ def test_the_shapes_are_those_of_the_recipes():
 
     from discodvt.recipe_file import read_recipe
 
-    shape = read_recipe(Path(__file__).parents[3] / "recipes" / "nano" / "pretrain.toml").model.shape
+    shape = read_recipe(Path(__file__).parents[3] / "recipes" / "nano" / "backbone.toml").model.shape
     nano = bench.WORKLOADS["nano"].bart
     assert (nano["d_model"], nano["encoder_layers"], nano["decoder_attention_heads"], nano["encoder_ffn_dim"]) == (
         shape.width, shape.encoder_layers, shape.heads, shape.ffn_width,

@@ -1,0 +1,46 @@
+"""Put a trained writer into the package: half precision, its own lengths, a card with unselected stories.
+
+usage: python recipes/nano/ship.py runs/nano/writer FIGURES.md [src/discodvt/assets/storyteller]
+
+FIGURES.md holds the card's measured part (data, compute, held-out figures, limits); the stories are written here.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from discodvt import StoryWriter
+
+PROMPTS = ("The fox who lost his hat", "Once upon a time, there was a little girl named Lily.")
+LENGTHS = {"": {"min_new_tokens": 40, "max_new_tokens": 320, "prompt_tokens": 48}, "prior": {"min_new_tokens": 8}}
+KEPT = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+
+
+def main(writer: Path, figures: Path, out: Path) -> None:
+    shutil.rmtree(out, ignore_errors=True)
+    for part, lengths in LENGTHS.items():
+        (out / part).mkdir(parents=True, exist_ok=True)
+        for name in KEPT:
+            if (writer / part / name).exists():
+                shutil.copy(writer / part / name, out / part / name)
+        weights = load_file(writer / part / "model.safetensors")
+        halves = {name: weight.to(torch.float16) for name, weight in weights.items()}
+        save_file(halves, out / part / "model.safetensors", metadata={"format": "pt"})
+        path = out / part / "generation_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | lengths, indent=2, sort_keys=True) + "\n")
+    card = [figures.read_text(encoding="utf-8").rstrip(), "", "## Ten unselected stories", ""]
+    storyteller = StoryWriter.from_pretrained(out)
+    for prompt in PROMPTS:
+        for seed in range(5):
+            story = storyteller.write(prompt, seed=seed)
+            plan = " ".join(map(str, story.plan))
+            card += [f"**{prompt}** (seed {seed}, finish: {story.finish})", "", f"`{plan}`", "", story.text, ""]
+    (out / "README.md").write_text("\n".join(card), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), Path((*sys.argv, "src/discodvt/assets/storyteller")[3]))

@@ -1,0 +1,187 @@
+"""`discodvt codes`: what a model's codes stand for, what they are worth, and several models beside each other."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from discodvt.cli.console import err, out, print_json
+from discodvt.errors import BadRequest
+
+
+class _StudyFirst(TyperGroup):
+    """`discodvt codes CHECKPOINT CORPUS OUT` is short for `discodvt codes study CHECKPOINT CORPUS OUT`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        named = bool(args) and args[0] in self.commands
+        return super().resolve_command(ctx, args if named else ["study", *args])
+
+
+app = typer.Typer(cls=_StudyFirst, help="Study, measure and compare the codes of trained models.", no_args_is_help=True)
+
+Checkpoint = Annotated[Path, typer.Argument(help="A DiscoDVT: the directory of a `reconstruct` or `prior` run.")]
+Corpus = Annotated[Path, typer.Argument(help="An annotated corpus.")]
+Target = Annotated[Path, typer.Argument(metavar="OUT", help="Directory for the results.")]
+Split = Annotated[str, typer.Option(help="Which split is read.")]
+MaxStories = Annotated[int | None, typer.Option(min=1, help="Read only the first stories of the split.")]
+PromptTokens = Annotated[int | None, typer.Option(min=1, help="Subwords of a prompt; default: as trained.")]
+StoryTokens = Annotated[int | None, typer.Option(min=8, help="Decoder positions of a story; default: as trained.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what OUT holds.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
+
+
+@app.callback()
+def codes() -> None:
+    """Study, measure and compare the codes of trained models; without a name, `study`."""
+
+
+@app.command("study")
+def study(
+    checkpoint: Checkpoint,
+    corpus: Corpus,
+    target: Target,
+    split: Split = "test",
+    max_stories: MaxStories = None,
+    told_stories: Annotated[int, typer.Option(min=0, help="Stories shown on the page.")] = 12,
+    prompt_tokens: PromptTokens = None,
+    story_tokens: StoryTokens = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Describe every code: phrases, markers, place, neighbours, examples; as JSON, CSV and a page."""
+    from discodvt.evaluation.codes.study import PAGE, study_codes
+    from discodvt.report.code_page import code_page
+
+    found = study_codes(
+        checkpoint,
+        corpus,
+        target,
+        split=split,
+        max_stories=max_stories,
+        told_stories=told_stories,
+        prompt_tokens=prompt_tokens,
+        story_tokens=story_tokens,
+        overwrite=overwrite,
+        page=code_page,
+    )
+    if json:
+        print_json({name: value for name, value in found.items() if name != "told"})
+        return
+    out.print(_usage(found), highlight=False)
+    for entry in found["codes"][:10]:
+        phrases = ", ".join(f"“{gram['text']}”" for gram in entry["grams"][:2])
+        markers = ", ".join(f"{each['marker']} {each['share']:.0%}" for each in entry["markers"])
+        out.print(f"{entry['code']:>4} {entry['share']:6.1%}  {phrases}  {markers}", highlight=False, markup=False)
+    err.print(f"the whole dictionary: {target / PAGE}", soft_wrap=True)
+
+
+@app.command("measure")
+def measure(
+    checkpoint: Checkpoint,
+    corpus: Corpus,
+    target: Target,
+    split: Split = "test",
+    against: Annotated[Path | None, typer.Option(metavar="DIR", help="A plain seq2seq to compare NLL with.")] = None,
+    without_relations: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A model trained without relation loss, to probe as well.")
+    ] = None,
+    prior: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The prior; default: `prior` in CHECKPOINT, where there is one.")
+    ] = None,
+    max_stories: MaxStories = None,
+    train_stories: Annotated[int, typer.Option(min=10, help="Training stories the probe learns from.")] = 5000,
+    prompt_tokens: PromptTokens = None,
+    story_tokens: StoryTokens = None,
+    resamples: Annotated[int, typer.Option(min=0, help="Draws for the intervals; 0 leaves them out.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws and of the probe.")] = 0,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Measure reconstruction, the plan's worth, relations and the prior on held-out stories, with intervals."""
+    from discodvt.evaluation.codes.measure import measure_codes
+
+    with err.status("opening models") as status:
+        found = measure_codes(
+            checkpoint,
+            corpus,
+            target,
+            split=split,
+            against=against,
+            without_relations=without_relations,
+            prior=prior,
+            max_stories=max_stories,
+            train_stories=train_stories,
+            prompt_tokens=prompt_tokens,
+            story_tokens=story_tokens,
+            resamples=resamples,
+            seed=seed,
+            overwrite=overwrite,
+            tell=status.update,
+        )
+    if json:
+        print_json(found)
+        return
+    out.print(_usage(found), highlight=False)
+    rows = [(name, found["figures"][name]) for name in found["names"]]
+    out.print(_table(["figure", "value", "95% interval", "unit"], (_figure(name, each) for name, each in rows)))
+
+
+@app.command("compare")
+def compare(
+    measured: Annotated[list[Path], typer.Argument(metavar="OUT...", help="Directories `codes measure` wrote.")],
+    table: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the table there.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the utilisations there (png, svg, pdf).")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Set measured runs side by side: the effect of the number of CNN layers, for one."""
+    from discodvt.evaluation.codes.compare import COLUMNS, comparison, read_measured, write_comparison
+
+    if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
+        raise BadRequest(f"--plot {plot}: give a file that ends in .png, .svg or .pdf")
+    runs = read_measured(measured)
+    rows = comparison(runs)
+    if table is not None:
+        write_comparison(rows, table)
+    if plot is not None:
+        from discodvt.report.utilisation_chart import write_utilisation_chart
+
+        write_utilisation_chart(runs, plot)
+    if json:
+        print_json(rows)
+    else:
+        out.print(
+            _table([name.replace("_", " ") for name in COLUMNS], ([_cell(row[n]) for n in COLUMNS] for row in rows))
+        )
+
+
+def _usage(found: dict[str, Any]) -> str:
+    usage, model = found["usage"], found["model"]
+    return (
+        f"{model['name']}: {found['stories']:,} {found['split']} stories, {usage['used']} of {usage['vocabulary']} "
+        f"codes used, perplexity {usage['perplexity']:.1f} (at most {usage['ceiling_nats_per_token']:.3f} nats a "
+        f"token), utilisation {usage['utilisation']['mean']:.1%}"
+    )
+
+
+def _figure(name: str, figure: dict[str, Any]) -> list[str]:
+    ends = "none" if figure["low"] is None else f"{figure['low']:.4f} to {figure['high']:.4f}"
+    return [name.replace("_", " "), f"{figure['value']:.4f}", ends, figure["unit"]]
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _table(headings: list[str], rows: Any) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left", no_wrap=number == 0)
+    for row in rows:
+        table.add_row(*row)
+    return table

@@ -1,0 +1,161 @@
+"""`discodvt discourse`: fit a relation classifier, and score stories on the discourse level with it."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from discodvt.cli.console import err, out, print_json, progress
+
+app = typer.Typer(help="Judge the discourse of stories: relations and markers.", no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what the directory holds.")]
+
+
+@app.callback()
+def discourse() -> None:
+    """A classifier learns which marker stood between two clauses; stories are judged by how often it finds theirs."""
+
+
+@app.command("fit")
+def fit(
+    corpus: Annotated[Path, typer.Argument(help="An annotated corpus of human stories.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="Directory for the classifier.")],
+    encoder: Annotated[
+        str,
+        typer.Option(help="small, a DiscoDVT (its posterior), or a checkpoint: google-bert/bert-base-uncased."),
+    ] = "small",
+    first: Annotated[
+        Path | None, typer.Option(help="Train on these pairs first: TSV or JSONL of s1, s2, marker; or a corpus.")
+    ] = None,
+    drop_unknown: Annotated[bool, typer.Option("--drop-unknown", help="Leave out other markers of --first.")] = False,
+    epochs: Annotated[float, typer.Option(min=0.001, help="Passes over the corpus's pairs.")] = 1.0,
+    first_epochs: Annotated[float, typer.Option(min=0.001, help="Passes over the pairs of --first.")] = 1.0,
+    learning_rate: Annotated[
+        float | None, typer.Option(min=0, help="Default: 0.001 for small, 0.00002 for other encoders.")
+    ] = None,
+    pairs_per_step: Annotated[int, typer.Option(min=1, help="Pairs of one update.")] = 64,
+    argument_tokens: Annotated[int, typer.Option(min=4, help="Subwords read of each argument.")] = 64,
+    shuffle_labels: Annotated[
+        bool, typer.Option("--shuffle-labels", help="A control: learn from shuffled labels.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    overwrite: Overwrite = False,
+) -> None:
+    """Fit a relation classifier to the marker pairs of an annotated corpus; stopped, it resumes."""
+    from discodvt.evaluation.discourse.fit_stage import fit_classifier
+
+    events = fit_classifier(
+        corpus,
+        target,
+        encoder=encoder,
+        first=first,
+        drop_unknown=drop_unknown,
+        epochs=epochs,
+        first_epochs=first_epochs,
+        learning_rate=learning_rate,
+        pairs_per_step=pairs_per_step,
+        argument_tokens=argument_tokens,
+        shuffle_labels=shuffle_labels,
+        seed=seed,
+        overwrite=overwrite,
+    )
+    with progress() as bar:
+        task = bar.add_task("fitting", total=None, rate="")
+        for event in events:
+            if event.kind == "step":
+                bar.update(task, completed=event.step, total=event.total)
+            elif event.kind == "valid":
+                err.print(f"valid {event.step}/{event.total}  {_figures(event.figures)}", soft_wrap=True)
+            else:
+                out.print(f"{event.message}  {_figures(event.figures)}", highlight=False)
+
+
+@app.command("score")
+def score(
+    stories: Annotated[Path, typer.Argument(help="Stories: JSONL, Parquet or a corpus directory.")],
+    references: Annotated[Path, typer.Option(help="Human stories, of the same kinds; annotated is quicker.")],
+    classifier: Annotated[Path, typer.Option(help="A classifier made by `discodvt discourse fit`.")],
+    split: Annotated[str, typer.Option(help="Which split of corpus directories.")] = "test",
+    against: Annotated[Path | None, typer.Option(help="Another system's stories to the same prompts.")] = None,
+    by: Annotated[
+        Literal["id", "prompt"], typer.Option("--match", help="How stories of two systems find each other.")
+    ] = "id",
+    parser: Annotated[str, typer.Option(help="For stories without annotations; see `discodvt annotate`.")] = "bundled",
+    swap_arg2: Annotated[
+        Literal["none", "any", "same-marker"], typer.Option(help="A control: take Arg2 from another pair.")
+    ] = "none",
+    resamples: Annotated[int, typer.Option(min=0, help="Draws for the intervals; 0 leaves them out.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
+    target: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write discourse.json there.")] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Score the discourse of stories beside human ones: macro-accuracies, relation shares, entropy, divergence."""
+    from discodvt.evaluation.discourse.score_stage import score_files
+
+    with progress() as bar:
+        task = bar.add_task("annotating", total=None, rate="")
+        found = score_files(
+            stories,
+            references,
+            classifier,
+            out=target,
+            against=against,
+            split=split,
+            by=by,
+            parser=parser,
+            swap_arg2=swap_arg2,
+            resamples=resamples,
+            seed=seed,
+            overwrite=overwrite,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    if json:
+        print_json(found)
+        return
+    out.print(_scores(found, stories.name))
+    if found["comparison"]:
+        out.print(_comparison(found["comparison"], stories.name, against.name if against else ""))
+
+
+def _scores(found: dict[str, Any], title: str) -> Table:
+    table = _table(
+        f"{title}: {found['stories']} stories, {found['n_pairs']:,} marker pairs", "value", "95% interval", "human"
+    )
+    for name in found["names"]:
+        score, human = found["scores"][name], found["human"]["scores"].get(name)
+        table.add_row(name, _number(score, "value"), _interval(score), _number(human, "value") if human else "none")
+    return table
+
+
+def _comparison(compared: dict[str, Any], a: str, b: str) -> Table:
+    table = _table(f"{a} (a) against {b} (b)", "a", "b", "a - b", "95% interval", "stars")
+    for each in compared.values():
+        sides = (_number(each["a"], "value"), _number(each["b"], "value"), _number(each, "difference"))
+        table.add_row(each["name"], *sides, _interval(each), each["stars"])
+    return table
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("score", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _number(score: dict[str, Any], key: str) -> str:
+    """Fractions in percent, bits as they are."""
+    return f"{100 * score[key]:.2f}" if score["unit"] == "fraction" else f"{score[key]:.4f}"
+
+
+def _interval(score: dict[str, Any]) -> str:
+    return "none" if score["low"] is None else f"{_number(score, 'low')} to {_number(score, 'high')}"
+
+
+def _figures(figures: dict[str, float]) -> str:
+    return "  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in figures.items())

@@ -1,0 +1,200 @@
+"""`discodvt generate`: stories to prompts, each written along a plan."""
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+from rich.text import Text
+
+from discodvt.cli.console import err, out, progress
+from discodvt.errors import BadRequest
+
+if TYPE_CHECKING:
+    from discodvt.writing import Request, Settings, StoryWriter
+    from discodvt.writing.prompts import Prompt
+    from discodvt.writing.stories_file import StoryRecord
+
+FEW = 5
+
+
+def generate(
+    prompt: Annotated[
+        list[str] | None, typer.Argument(metavar="PROMPT...", help="A title or a first sentence.", show_default=False)
+    ] = None,
+    prompts: Annotated[
+        Path | None, typer.Option(help="A file of prompts: text, one a line; or JSONL, CSV, Parquet with `prompt`.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="DIR|HUB_ID", help="A writer; default: the storyteller that ships.")
+    ] = None,
+    stories_each: Annotated[int, typer.Option("-n", help="Stories to each prompt.")] = 1,
+    seed: Annotated[int, typer.Option(help="Another seed, other stories; the same seed, the same ones.")] = 0,
+    plan: Annotated[str | None, typer.Option(metavar="CODES", help="The plan, such as '12 7 201'.")] = None,
+    plan_from: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Take the plan of a text, or of a story: stories.jsonl#ID.")
+    ] = None,
+    min_tokens: Annotated[int | None, typer.Option(help="Subwords at least; default: the model's.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Subwords at most; default: the model's.")] = None,
+    min_codes: Annotated[int | None, typer.Option(help="Codes at least; default: the model's.")] = None,
+    max_codes: Annotated[int | None, typer.Option(help="Codes at most; default: the model's.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Nucleus; default 0.9.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest subwords only; default: all.")] = None,
+    min_p: Annotated[float | None, typer.Option(help="Leave out what is below this share of the likeliest.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Below 1 safer, above 1 bolder; default 1.")] = None,
+    repetition_penalty: Annotated[float | None, typer.Option(help="Above 1 shuns words used; default 1.")] = None,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Always the likeliest subword.")] = False,
+    batch_size: Annotated[int, typer.Option(help="Stories written at a time; does not change them.")] = 32,
+    int8: Annotated[bool, typer.Option("--int8", help="Quantised weights.")] = False,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE.jsonl", help="Keep the stories there; stopped, it resumes.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what the output file holds.")] = False,
+    show_plan: Annotated[bool, typer.Option("--show-plan", help="Show each code beside the text it governs.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write the stories and their plans as a page.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print only JSON on standard output, a line a story.")] = False,
+) -> None:
+    """Write stories to prompts: a plan is drawn for each, and the story written along it."""
+    if plan is not None and plan_from is not None:
+        raise BadRequest("--plan and --plan-from: choose one")
+    if html is not None:
+        _check_writable(html)
+    asked = _prompts(prompt, prompts, stories_each)
+
+    from discodvt.report.story_page import read_meanings, story_page
+    from discodvt.writing import Request, Settings, StoryWriter
+    from discodvt.writing import given_plans as plans
+    from discodvt.writing.stage import write_stories
+
+    given = None if plan is None else plans.typed_plan(plan)
+    choices: dict[str, Any] = {
+        "min_tokens": min_tokens,
+        "max_tokens": max_tokens,
+        "min_codes": min_codes,
+        "max_codes": max_codes,
+        "top_p": top_p,
+        "top_k": top_k,
+        "min_p": min_p,
+        "temperature": temperature,
+        "repetition_penalty": repetition_penalty,
+    }
+    settings = Settings(greedy=greedy, **{name: value for name, value in choices.items() if value is not None})
+    total = len(asked) * stories_each
+    live = total == 1 and out.is_terminal and not (json or show_plan or output)
+    in_file = output is not None and total > 1
+    shown = "live" if live else "json" if json else "plan" if show_plan else "nothing" if in_file else "text"
+    with _told_warnings():
+        writer = StoryWriter.from_pretrained(model, int8=int8)
+        meanings = read_meanings(writer.directory) if html is not None else {}
+        given = given if plan_from is None else plans.plan_from(plan_from, writer)
+        if live:
+            records = _stream(writer, Request(asked[0].text, plan=given, seed=seed), settings)
+        else:
+            records = write_stories(
+                writer,
+                asked,
+                settings,
+                stories_each=stories_each,
+                seed=seed,
+                plan=given,
+                batch_size=batch_size,
+                int8=int8,
+                output=output,
+                overwrite=overwrite,
+            )
+        kept = _tell(records, total, shown, keep=html is not None)
+    if html is not None:
+        html.write_text(story_page(kept, meanings=meanings), encoding="utf-8")
+        err.print(f"page written to {html}", highlight=False)
+    if output is not None and not json:
+        err.print(f"{total:,} {'story' if total == 1 else 'stories'} in {output}", highlight=False)
+
+
+def _prompts(typed: list[str] | None, file: Path | None, stories_each: int) -> "list[Prompt]":
+    from discodvt.writing.prompts import read_prompts, typed_prompts
+
+    if bool(typed) == (file is not None):
+        raise BadRequest("give a prompt, such as discodvt generate 'The fox who lost his hat', or --prompts FILE")
+    if stories_each < 1:
+        raise BadRequest(f"-n {stories_each}: expected at least one story to a prompt")
+    return read_prompts(file) if file is not None else typed_prompts(typed or [])
+
+
+def _stream(writer: "StoryWriter", request: "Request", settings: "Settings") -> "Iterator[StoryRecord]":
+    """Write one story to the terminal, word by word as it comes."""
+    from discodvt.report.story_view import LiveText
+    from discodvt.writing.stage import record_of
+
+    text = LiveText(out)
+    stream = writer.stream(request, settings)
+    for piece in stream:
+        text.write(piece)
+    text.end()
+    yield record_of(stream.story, "1", writer.name)
+
+
+def _tell(records: "Iterator[StoryRecord]", total: int, shown: str, *, keep: bool) -> "list[StoryRecord]":
+    """Show stories as they come, or a bar where they go to a file; returns them where they are to be kept."""
+    kept = []
+    bar = progress()
+    bar.disable |= shown != "nothing" and out.is_terminal  # stories and a bar do not share a screen
+    with bar:
+        task = bar.add_task("writing", total=total, rate="")
+        for record in records:
+            _show(record, shown, alone=total == 1)
+            bar.advance(task)
+            if keep:
+                kept.append(record)
+    return kept
+
+
+def _show(record: "StoryRecord", shown: str, *, alone: bool) -> None:
+    if shown == "json":
+        sys.stdout.write(record.as_line())
+        sys.stdout.flush()
+    elif shown == "plan":
+        from discodvt.report.story_view import PlanView
+
+        out.print(PlanView(record), soft_wrap=False)
+        out.print()
+    elif shown == "text":
+        if not alone:
+            out.print(Text(record.prompt, style="bold"), end="\n\n")
+        out.print(Text(record.story), soft_wrap=not out.is_terminal, end="\n" if alone else "\n\n\n")
+
+
+@contextmanager
+def _told_warnings() -> Iterator[None]:
+    """Warnings (a prompt that was cut) as lines on standard error, the first few of many."""
+    told = 0
+
+    def tell(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        nonlocal told
+        told += 1
+        if told <= FEW:
+            err.print(Text.assemble(("warning", "yellow"), f": {message}"), soft_wrap=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = tell
+        yield
+    if told > FEW:
+        err.print(f"and {told - FEW:,} more such warnings", highlight=False)
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse a page that could not be written before the stories are, not after."""
+    place = path if path.exists() else path.parent
+    if path.is_dir() or not place.exists() or not os.access(place, os.W_OK):
+        raise BadRequest(f"{path}: cannot be written; give a file in a directory that exists")

@@ -1,0 +1,133 @@
+"""The models a study opens: a DiscoDVT, its prior, a plain BART beside it; and how long its prompts and stories are."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from transformers import AutoConfig, BartForConditionalGeneration, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils.logging import disable_progress_bar
+
+from discodvt.artefacts import MANIFEST, file_hash
+from discodvt.config import Data
+from discodvt.data.subwords import open_tokenizer
+from discodvt.errors import BadRequest
+from discodvt.model import DiscoDVT, PlanPrior
+from discodvt.training.weights import check_source
+
+WEIGHTS = "model.safetensors"
+_WANTED = {
+    "discodvt": "a DiscoDVT, whose posterior reads stories into codes",
+    "bart": "a plain BART, as stage `seq2seq` leaves it",
+    "discodvt-prior": "a prior of plans, the directory `prior` of a writer",
+}
+Opened = TypeVar("Opened", bound=PreTrainedModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """A DiscoDVT with its tokenizer, and how much of a prompt and of a story it was trained to read."""
+
+    name: str
+    model: DiscoDVT
+    tokenizer: PreTrainedTokenizerBase
+    prompt_tokens: int
+    story_tokens: int
+    device: torch.device
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """What a reader of the figures wants to know of it."""
+        config = self.model.config
+        return {
+            "name": self.name,
+            "conv_layers": config.conv_layers,
+            "tokens_per_code": config.tokens_per_code,
+            "codes": config.num_codes,
+            "bottleneck": config.bottleneck,
+            "parameters": self.model.num_parameters(),
+            "prompt_tokens": self.prompt_tokens,
+            "story_tokens": self.story_tokens,
+        }
+
+
+def open_planner(source: Path, *, prompt_tokens: int | None = None, story_tokens: int | None = None) -> Planner:
+    """Open a checkpoint; lengths not given are those of its training, or the paper's where it does not tell them."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = open_model(DiscoDVT, source, device)
+    data = trained_with(source).get("data", {})
+    positions = model.config.max_position_embeddings
+    lengths = {"prompt_tokens": prompt_tokens, "story_tokens": story_tokens}
+    for name, given in lengths.items():
+        told = given or data.get(name) or min(Data.model_fields[name].default, positions - 2)
+        if told > positions - (2 if name == "prompt_tokens" else 0):
+            raise BadRequest(f"--{name.replace('_', '-')} {told}: {source} has {positions} positions; give fewer")
+        lengths[name] = told
+    return Planner(source.name, model, open_tokenizer(source), device=device, **lengths)  # type: ignore[arg-type]
+
+
+def open_model(kind: type[Opened], source: Path, device: torch.device) -> Opened:
+    """A checkpoint of this kind of model, in float32 and at rest; one of another kind is refused."""
+    wanted: str = kind.config_class.model_type  # type: ignore[union-attr]
+    check_source(str(source))
+    disable_progress_bar()  # of transformers, which draws one for every checkpoint
+    try:
+        found = AutoConfig.from_pretrained(source).model_type
+    except (OSError, ValueError) as error:
+        raise BadRequest(f"{source}: no checkpoint could be opened ({str(error).splitlines()[0]})") from None
+    if found != wanted:
+        raise BadRequest(f"{source}: a {found} checkpoint; give {_WANTED[wanted]}")
+    try:
+        model: Opened = kind.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
+    except (OSError, RuntimeError) as error:
+        raise BadRequest(f"{source}: its weights could not be opened ({str(error).splitlines()[0]})") from None
+    torch.nn.Module.to(model, device).eval()
+    return model
+
+
+def open_plain(source: Path, beside: Planner) -> BartForConditionalGeneration:
+    """A plain BART whose losses are compared token by token, so its subwords must be the same."""
+    same_subwords(source, beside)
+    return open_model(BartForConditionalGeneration, source, beside.device)
+
+
+def open_prior(source: Path, beside: Planner) -> PlanPrior:
+    prior = open_model(PlanPrior, source, beside.device)
+    if prior.config.num_codes != beside.model.config.num_codes:
+        raise BadRequest(
+            f"{source}: a prior over {prior.config.num_codes} codes, {beside.name} has {beside.model.config.num_codes}"
+        )
+    return prior
+
+
+def same_subwords(source: Path, beside: Planner) -> None:
+    """Refuse a checkpoint that cuts stories into other subwords: neither losses nor pairs would be comparable."""
+    check_source(str(source))
+    if open_tokenizer(source).get_vocab() != beside.tokenizer.get_vocab():
+        raise BadRequest(f"{source}: its subwords are not those of {beside.name}; compare models of one tokenizer")
+
+
+def trained_with(source: Path) -> dict[str, Any]:
+    """The recipe a training run was made with, or nothing where there is no run around the checkpoint."""
+    return dict(_manifest(source).get("config", {}))
+
+
+def trained_on(source: Path, file: Path) -> bool:
+    """Whether a training run read this very file."""
+    hashes = _manifest(source).get("inputs", {})
+    return file.name in hashes and hashes[file.name] == file_hash(file)
+
+
+def weights_of(source: Path) -> Path:
+    """The file that stands for a checkpoint in a manifest."""
+    check_source(str(source))
+    path = source / WEIGHTS
+    if not path.is_file():
+        raise BadRequest(f"{source}: no {WEIGHTS}; give the directory of a trained model")
+    return path
+
+
+def _manifest(source: Path) -> dict[str, Any]:
+    path = source / MANIFEST
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}

@@ -1,0 +1,63 @@
+"""Measured runs side by side, such as models with different numbers of CNN layers (appendix A.1)."""
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from discodvt.artefacts import read_manifest
+from discodvt.errors import BadRequest
+from discodvt.evaluation.codes.measure import FIGURES, STAGE
+
+COLUMNS = (
+    "model",
+    "conv_layers",
+    "tokens_per_code",
+    "codes",
+    "codes_used",
+    "code_perplexity",
+    "nll",
+    "swap_gap",
+    "utilisation",
+)
+
+
+def read_measured(directories: Sequence[Path]) -> list[dict[str, Any]]:
+    """What `discodvt codes measure` left in each directory; all of the same stories."""
+    runs = []
+    for directory in directories:
+        read_manifest(directory, STAGE)
+        runs.append(json.loads((directory / FIGURES).read_text(encoding="utf-8")))
+    for directory, run in zip(directories, runs, strict=True):
+        if (run["split"], run["stories"]) != (runs[0]["split"], runs[0]["stories"]):
+            raise BadRequest(
+                f"{directory}: measured on {run['stories']} {run['split']} stories, {directories[0]} on "
+                f"{runs[0]['stories']} {runs[0]['split']} stories; compare runs measured on the same"
+            )
+    return runs
+
+
+def comparison(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each run, by number of CNN layers."""
+    rows = [
+        {
+            "model": run["model"]["name"],
+            "conv_layers": run["model"]["conv_layers"],
+            "tokens_per_code": run["model"]["tokens_per_code"],
+            "codes": run["model"]["codes"],
+            "codes_used": run["usage"]["used"],
+            "code_perplexity": run["usage"]["perplexity"],
+            **{name: run["figures"][name]["value"] for name in ("nll", "swap_gap", "utilisation")},
+        }
+        for run in runs
+    ]
+    return sorted(rows, key=lambda row: int(row["conv_layers"]))
+
+
+def write_comparison(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """The rows as CSV."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)

@@ -1,0 +1,164 @@
+"""The measure stage: what a model's codes are worth on held-out stories, each figure with its interval.
+
+Reads a checkpoint, a split of an annotated corpus and its training split; with `against` also a plain seq2seq, with
+`without_relations` a model trained without the relation loss, and the checkpoint's prior where it has one. Writes
+`figures.json` and `figures.csv`.
+"""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discodvt.artefacts import Stage, open_stage
+from discodvt.data.ragged import Ragged
+from discodvt.data.tokens import Tokens
+from discodvt.errors import BadRequest
+from discodvt.evaluation.codes import worth
+from discodvt.evaluation.codes.checkpoints import (
+    Planner,
+    open_plain,
+    open_planner,
+    open_prior,
+    same_subwords,
+    trained_on,
+    weights_of,
+)
+from discodvt.evaluation.codes.figures import Measured, Ratio
+from discodvt.evaluation.codes.reading import annotated_split, plans_of, tokens_of
+from discodvt.evaluation.codes.usage import usage_of, utilisation
+from discodvt.evaluation.intervals import plan_draws
+from discodvt.training.assembly import PLANS
+from discodvt.training.plans import load_plans
+
+STAGE = "codes measure"
+FIGURES = "figures.json"
+TABLE = "figures.csv"
+COLUMNS = ("value", "low", "high", "n", "unit", "direction", "signature")
+Tell = Callable[[str], None]  # says what is being done
+
+
+def measure_codes(
+    checkpoint: Path,
+    corpus: Path,
+    out: Path,
+    *,
+    split: str = "test",
+    against: Path | None = None,
+    without_relations: Path | None = None,
+    prior: Path | None = None,
+    max_stories: int | None = None,
+    train_stories: int = 5000,
+    prompt_tokens: int | None = None,
+    story_tokens: int | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+    overwrite: bool = False,
+    tell: Tell = lambda what: None,
+) -> dict[str, Any]:
+    """Measure a checkpoint into `out`; returns what `figures.json` holds."""
+    if split == "train":
+        raise BadRequest("--split train: figures are of held-out stories; the training split fits probe and bigram")
+    files = {"held": annotated_split(corpus, split), "train": annotated_split(corpus, "train")}
+    prior = prior or (checkpoint / "prior" if (checkpoint / "prior").is_dir() else None)
+    roles = {"model": checkpoint, "against": against, "without_relations": without_relations, "prior": prior}
+    models = {role: path for role, path in roles.items() if path is not None}
+    settings = {
+        "split": split,
+        "models": {role: path.name for role, path in models.items()},
+        "max_stories": max_stories,
+        "train_stories": train_stories,
+        "prompt_tokens": prompt_tokens,
+        "story_tokens": story_tokens,
+        "resamples": resamples,
+        "seed": seed,
+    }
+    inputs = [*files.values(), *map(weights_of, models.values())]
+    planner = open_planner(checkpoint, prompt_tokens=prompt_tokens, story_tokens=story_tokens)
+    with open_stage(out, STAGE, config=settings, inputs=inputs, overwrite=overwrite) as stage:
+        if not stage.complete:
+            try:
+                limits = {"held": max_stories, "train": train_stories}
+                tokens = {part: tokens_of(planner, path, limit=limits[part]) for part, path in files.items()}
+                measured = Measured(plan_draws(len(tokens["held"]), None, resamples=resamples, seed=seed))
+                found = _figures(planner, tokens, models, measured, train_file=files["train"], seed=seed, tell=tell)
+            except BadRequest:
+                stage.abandon()
+                raise
+            _write(stage, found | {"split": split})
+        held: dict[str, Any] = json.loads((out / FIGURES).read_text(encoding="utf-8"))
+        return held
+
+
+def _figures(
+    planner: Planner,
+    tokens: dict[str, Tokens],
+    models: dict[str, Path],
+    measured: Measured,
+    *,
+    train_file: Path,
+    seed: int,
+    tell: Tell,
+) -> dict[str, Any]:
+    """All groups of figures over the held-out stories."""
+    plain = open_plain(models["against"], planner) if "against" in models else None
+    other = _beside(planner, models["without_relations"]) if "without_relations" in models else None
+    prior = open_prior(models["prior"], planner) if "prior" in models else None
+
+    tell(f"reading {len(tokens['held']):,} stories into plans")
+    held = worth.Stories(planner, tokens["held"], plans_of(planner, tokens["held"]))
+    tell("writing them back under their own plans and others'")
+    groups = [worth.reconstruction(held, plain, measured)]
+    tell(f"reading {len(tokens['train']):,} training stories into plans")
+    writer = models["prior"].parent if "prior" in models else None
+    train_plans = _written(writer, train_file, planner, tokens["train"]) or plans_of(planner, tokens["train"])
+    train = worth.Stories(planner, tokens["train"], _first(train_plans, len(tokens["train"])))
+    tell("telling relations from plans")
+    groups.append(worth.relations(held, train, other, measured, seed=seed))
+    if prior is not None:
+        tell("holding the prior against a unigram and a bigram")
+        groups.append(worth.prior(held, prior, train_plans, measured))
+    utilised = Ratio(utilisation(held.plans), np.ones(len(held.plans)))
+    share = measured.figure("distinct codes by codes of a plan, mean over stories", utilised, unit="fraction")
+    figures = {name: each for found, _ in groups for name, each in found.items()} | {"utilisation": share}
+    config = planner.model.config
+    return {
+        "model": planner.shape,
+        "stories": len(held.tokens),
+        "tokens": int(held.tokens.story_lengths.sum()),
+        "usage": usage_of(held.plans, vocabulary=config.num_codes, tokens_per_code=config.tokens_per_code),
+        "names": list(figures),  # in the order of a table
+        "figures": figures,
+        "facts": {name: fact for _, facts in groups for name, fact in facts.items()},
+    }
+
+
+def _beside(planner: Planner, source: Path) -> Planner:
+    """Another planner that reads the very same subwords."""
+    same_subwords(source, planner)
+    return open_planner(source, prompt_tokens=planner.prompt_tokens, story_tokens=planner.story_tokens)
+
+
+def _written(writer: Path | None, train_file: Path, planner: Planner, tokens: Tokens) -> Ragged | None:
+    """All plans the prior was trained on, where its run left them and they are those of these training stories."""
+    if writer is None or not (writer / PLANS).is_file() or not trained_on(writer, train_file):
+        return None
+    plans = load_plans(writer / PLANS)["train"]
+    expected = -(-tokens.story_lengths // planner.model.config.tokens_per_code)
+    return plans if np.array_equal(plans.lengths[: len(tokens)], expected) else None
+
+
+def _first(plans: Ragged, stories: int) -> Ragged:
+    return Ragged(plans.values[: plans.offsets[stories]], plans.offsets[: stories + 1])
+
+
+def _write(stage: Stage, found: dict[str, Any]) -> None:
+    stage.write_json(FIGURES, found)
+    with stage.writing(TABLE) as path, path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["figure", *COLUMNS])
+        rows.writerows([name, *map(found["figures"][name].get, COLUMNS)] for name in found["names"])
+    stage.finish(stories=found["stories"], codes_used=found["usage"]["used"])

@@ -1,0 +1,160 @@
+"""The discourse fit stage: an annotated corpus in, a relation classifier out.
+
+OUT is a checkpoint that `open_classifier` reads: `config.json`, `model.safetensors`, tokenizer, `README.md` (its card),
+`metrics.jsonl` and the manifest. At work it holds the last and the best state, and the same request goes on from there.
+"""
+
+import shutil
+from collections.abc import Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers.utils.logging import disable_progress_bar
+
+from discodvt.artefacts import Stage, open_stage
+from discodvt.discourse.labels import MARKERS
+from discodvt.errors import BadRequest
+from discodvt.evaluation.discourse.card import write_card
+from discodvt.evaluation.discourse.classifier import open_classifier
+from discodvt.evaluation.discourse.controls import shuffled
+from discodvt.evaluation.discourse.encoders import SMALL, build_classifier
+from discodvt.evaluation.discourse.encoding import EncodedPairs, PairReader
+from discodvt.evaluation.discourse.fitting import Fitting, Phase
+from discodvt.evaluation.discourse.pairs import Pair
+from discodvt.evaluation.discourse.sources import annotated_pairs, pair_file
+from discodvt.evaluation.matching import reference_file
+from discodvt.training.checkpoints import Checkpoints
+from discodvt.training.journal import Journal
+from discodvt.training.loop import Event
+
+FIT_STAGE = "discourse-fit"
+SUBWORD_TEXTS = 200_000  # arguments from which `small` learns its subwords
+
+
+def fit_classifier(
+    corpus: Path,
+    out: Path,
+    *,
+    encoder: str = SMALL,
+    first: Path | None = None,
+    drop_unknown: bool = False,
+    epochs: float,
+    first_epochs: float,
+    learning_rate: float | None = None,
+    pairs_per_step: int,
+    argument_tokens: int,
+    shuffle_labels: bool = False,
+    seed: int = 0,
+    overwrite: bool = False,
+) -> Iterator[Event]:
+    """Fit a classifier to the marker pairs of `corpus` (after those of `first`); what happens is yielded."""
+    disable_progress_bar()  # of transformers, which draws one for every checkpoint
+    sources = _sources(corpus, first)
+    config = {
+        "encoder": encoder,
+        "first": first is not None,
+        "drop_unknown": drop_unknown,
+        "epochs": epochs,
+        "first_epochs": first_epochs,
+        "learning_rate": learning_rate or (1e-3 if encoder == SMALL else 2e-5),
+        "pairs_per_step": pairs_per_step,
+        "argument_tokens": argument_tokens,
+        "shuffle_labels": shuffle_labels,
+        "seed": seed,
+    }
+    inputs = [*sources.values(), *(path for path in [Path(encoder) / "model.safetensors"] if path.is_file())]
+    with open_stage(out, FIT_STAGE, config=config, inputs=inputs, overwrite=overwrite) as stage:
+        if stage.complete:
+            yield Event("note", 0, 0, stage.facts["validation"], f"{out}: complete already")
+            return
+        try:
+            fitting, facts = _prepare(stage, sources, config)
+        except BadRequest:
+            if not any(out.glob("last-*")):
+                stage.abandon()
+            raise
+        yield from fitting.run()
+        progress = fitting.progress
+        fitting.checkpoints.publish_best(out)
+        best = {"macro_accuracy": progress["best_value"]}
+        stage.finish(**facts, steps=progress["step"], best_step=progress["best_step"], validation=best)
+        for left in (*out.glob("best-*"), *out.glob("last-*")):
+            shutil.rmtree(left)
+        yield Event("note", progress["step"], fitting.total, best, f"{out}: done")
+
+
+def _sources(corpus: Path, first: Path | None) -> dict[str, Path]:
+    """The files to read, by role; the first set may be a file of pairs or another annotated corpus."""
+    sources = {split: reference_file(corpus, split) for split in ("train", "valid")}
+    return sources if first is None else sources | {"first": reference_file(first, "train")}
+
+
+def _prepare(stage: Stage, sources: dict[str, Path], config: dict[str, Any]) -> tuple[Fitting, dict[str, Any]]:
+    """Model and pairs of a new run, or of one that goes on; and what the manifest will say of them."""
+    checkpoints = Checkpoints(stage.directory, lambda target, progress: describe(target, progress))
+    last = checkpoints.newest("last")
+    if last is not None:
+        model, tokenizer = open_classifier(last)
+    else:
+        model, tokenizer = build_classifier(
+            config["encoder"], _texts(sources, config), argument_tokens=config["argument_tokens"], seed=config["seed"]
+        )
+    reader = PairReader(tokenizer, model.config.reading, model.config.argument_tokens)
+    encoded = {role: _encoded(reader, path, config) for role, path in sources.items()}
+    phases = [
+        Phase(
+            shuffled(encoded[role], seed=config["seed"]) if config["shuffle_labels"] else encoded[role],
+            config["epochs" if role == "train" else "first_epochs"],
+            config["pairs_per_step"],
+            config["seed"],
+        )
+        for role in ("first", "train")
+        if role in encoded
+    ]
+    counts = np.bincount(encoded["train"].labels, minlength=len(MARKERS)).tolist()
+    facts = {
+        "pairs": {role: len(pairs) for role, pairs in encoded.items()},
+        "markers": dict(zip(MARKERS, counts, strict=True)),
+        "most_frequent": MARKERS[int(np.argmax(counts))],
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
+
+    def describe(target: Path, progress: dict[str, Any]) -> None:
+        tokenizer.save_pretrained(target)
+        write_card(target, config=config, facts=facts, progress=progress)
+
+    progress = checkpoints.progress() or {"step": 0, "best_step": None, "best_value": None, "figures": {}}
+    journal = Journal(stage.directory, step=progress["step"], tensorboard=False)
+    fitting = Fitting(
+        model=model,
+        reader=reader,
+        phases=phases,
+        valid=encoded["valid"],
+        checkpoints=checkpoints,
+        journal=journal,
+        learning_rate=config["learning_rate"],
+        seed=config["seed"],
+        progress=progress,
+    )
+    return fitting, facts
+
+
+def _encoded(reader: PairReader, path: Path, config: dict[str, Any]) -> EncodedPairs:
+    pairs = reader.encode(_pairs(path, config))
+    if len(pairs) == 0:
+        raise BadRequest(f"{path}: no marker pairs in it; give more stories, annotated")
+    return pairs
+
+
+def _pairs(path: Path, config: dict[str, Any]) -> Iterator[Pair]:
+    if path.suffix == ".parquet":
+        return annotated_pairs(path)
+    return pair_file(path, drop_unknown=config["drop_unknown"])
+
+
+def _texts(sources: dict[str, Path], config: dict[str, Any]) -> Iterator[str]:
+    """The arguments of the training pairs, for the subwords of `small`."""
+    pairs = chain.from_iterable(_pairs(sources[role], config) for role in ("train", "first") if role in sources)
+    return islice((text for pair in pairs for text in pair[:2]), SUBWORD_TEXTS)

@@ -1,0 +1,69 @@
+"""From predictions to scores: marker pairs tallied by story, then accuracies, shares, entropy, divergence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from discodvt.discourse.labels import MARKERS
+from discodvt.evaluation.comparison import Comparison, compare_measures, fixed_folds
+from discodvt.evaluation.discourse.accuracy import accuracy_scores
+from discodvt.evaluation.discourse.pooled import Pooled
+from discodvt.evaluation.discourse.shares import divergence_score, entropy_score, share_scores
+from discodvt.evaluation.discourse.sources import PairedStory
+from discodvt.evaluation.grams import Flags, Floats
+from discodvt.evaluation.intervals import plan_draws, replicate
+from discodvt.evaluation.scores import Score, score
+from discodvt.evaluation.tokens import Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Marker pairs of each story, all of them and those classified rightly: [N, markers] each."""
+
+    total: Floats
+    right: Floats
+    prompts: list[str] | None  # of each story, where all have one
+
+    @property
+    def known(self) -> Flags:
+        """Which markers the stories have at all."""
+        return np.asarray(self.total.sum(axis=0) > 0)
+
+
+def tally(stories: Sequence[PairedStory], predicted: Ints) -> Tally:
+    """Count by story; `predicted` has a marker for each pair of all stories, in their order."""
+    owner = np.repeat(np.arange(len(stories)), [len(story.pairs) for story in stories])
+    marker = np.array([MARKERS.index(pair.marker) for story in stories for pair in story.pairs], dtype=np.int64)
+    total, right = np.zeros((2, len(stories), len(MARKERS)))
+    np.add.at(total, (owner, marker), 1)
+    np.add.at(right, (owner, marker), predicted == marker)
+    prompts = [story.told.prompt for story in stories if story.told.prompt is not None]
+    return Tally(total, right, prompts if len(prompts) == len(stories) else None)
+
+
+def score_tally(ours: Tally, human: Tally, *, resamples: int, seed: int) -> dict[str, Score]:
+    """All scores of a system's stories, by name."""
+    draws = plan_draws(len(ours.total), ours.prompts, resamples=resamples, seed=seed)
+    scores: dict[str, Score] = {}
+    for measure in _families(ours, human, ours.known):
+        scores |= score(measure, draws, replicate(measure, draws))
+    return scores
+
+
+def compare_tallies(a: Tally, b: Tally, human: Tally, *, resamples: int, seed: int) -> dict[str, Comparison]:
+    """Two systems on the same prompts, story by story; accuracies over the markers both of them use."""
+    draws = plan_draws(len(a.total), a.prompts, resamples=resamples, seed=seed)
+    folds = fixed_folds(draws, a.prompts)
+    shared = np.asarray(a.known & b.known)
+    families = zip(_families(a, human, shared), _families(b, human, shared), strict=True)
+    return {each.name: each for ours, theirs in families for each in compare_measures(ours, theirs, draws, folds)}
+
+
+def _families(ours: Tally, human: Tally, among: Flags) -> list[Pooled]:
+    return [
+        accuracy_scores(ours.right, ours.total, among=among),
+        share_scores(ours.total),
+        entropy_score(ours.total),
+        divergence_score(ours.total, human.total.sum(axis=0)),
+    ]

@@ -1,0 +1,172 @@
+"""The code study in a report: what codes are worth, how stories use them, and a story that tells its codes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from discodvt.report.charts import Colours, distributions, intervals
+from discodvt.report.code_colours import hue
+from discodvt.report.runs import System
+from discodvt.report.score_cells import in_percent, score_cell
+from discodvt.report.sections import Markup, Part, Section
+from discodvt.report.tables import Cell, Column, Row, Table, stem
+
+SHOWN = 12  # codes of a dictionary
+UTILISATION = "Distinct codes of a story divided by its codes; dashed: the mean."
+WORTH = {  # the figures of `codes measure`, in the order in which they are read
+    "nll": "NLL of a token",
+    "nll_swapped": "NLL under another story's plan",
+    "swap_gap": "what another plan costs",
+    "nll_plain": "NLL of a seq2seq without plans",
+    "nll_gain": "what plans save against it",
+    "relation_accuracy": "relations, own head",
+    "majority_accuracy": "relations, the commonest label",
+    "relation_gain": "own head above the commonest label",
+    "probe_accuracy": "relations, fresh head on frozen plans",
+    "probe_accuracy_plain": "the same without relation loss",
+    "probe_gain": "what the relation loss adds",
+    "prior_perplexity": "prior, codes alone",
+    "prior_perplexity_rivalled": "prior, with the end as a rival",
+    "unigram_perplexity": "unigram of codes",
+    "bigram_perplexity": "bigram of codes",
+    "prior_to_unigram": "prior to unigram",
+    "prior_to_bigram": "prior to bigram",
+    "utilisation": "code utilisation",
+}
+LEAD = (
+    "Codes read from held-out stories: how many are in use, what they are worth to the generator, and what each "
+    "stands for."
+)
+
+
+def code_section(systems: Sequence[System], colours: Colours) -> Section | None:
+    """All there is of codes; None without a run of `codes`."""
+    known = {system.name: found for system in systems if (found := _usage(system))}
+    parts: list[Part] = []
+    if known:
+        parts.append(_usage_table(known))
+        spreads = {name: found["usage"]["utilisation"] for name, found in known.items()}
+        parts.append(
+            distributions("utilisation", "Code utilisation", UTILISATION, spreads, colours, label="code utilisation")
+        )
+        parts += _by_layers(systems, known, colours)
+    measured = {system.name: system.measured.content["figures"] for system in systems if system.measured}
+    if measured:
+        parts.append(_worth_table(measured))
+    for system in systems:
+        if system.study:
+            parts += [_dictionary(system.name, system.study.content), Markup(_told(system.name, system.study.content))]
+    return Section("codes", "Codes", LEAD, parts) if parts else None
+
+
+def _usage(system: System) -> dict[str, Any] | None:
+    """What the study says of codes in use, or the measure run."""
+    run = system.study or system.measured
+    return run.content if run else None
+
+
+def _usage_table(known: Mapping[str, dict[str, Any]]) -> Table:
+    columns = [
+        Column(name)
+        for name in ("CNN layers", "tokens per code", "codes", "in use", "perplexity", "utilisation", "stories")
+    ]
+    rows = []
+    for name, found in known.items():
+        model, usage = found["model"], found["usage"]
+        counts = (model["conv_layers"], model["tokens_per_code"], usage["vocabulary"], usage["used"])
+        mean = usage["utilisation"]["mean"]
+        cells = [
+            *(Cell(str(count), count) for count in counts),
+            Cell(f"{usage['perplexity']:.1f}", usage["perplexity"]),
+            Cell(f"{100 * mean:.2f}", mean),
+            Cell(f"{found['stories']:,}", found["stories"]),
+        ]
+        rows.append(Row(name, cells))
+    note = "Perplexity of the codes' distribution; mean utilisation of a story in percent."
+    return Table("codes", "Codes in use", note, columns, [("", rows)])
+
+
+def _worth_table(measured: Mapping[str, dict[str, dict[str, Any]]]) -> Table:
+    """A row for each figure any system has, a column a system."""
+    held = dict.fromkeys(name for figures in measured.values() for name in figures)
+    names = [name for name in WORTH if name in held] + [name for name in held if name not in WORTH]
+    rows = []
+    for name in names:
+        first = next(figures[name] for figures in measured.values() if name in figures)
+        unit = "%" if first["unit"] == "fraction" else first["unit"]
+        label = Column(f"{WORTH.get(name, name.replace('_', ' '))}, {unit}", first["direction"]).heading
+        cells = [score_cell(name, figures[name]) if name in figures else Cell() for figures in measured.values()]
+        rows.append(Row(label, cells))
+    note = "Measured on held-out stories; what each figure is stands in its signature."
+    return Table("worth", "What codes are worth", note, [Column(name) for name in measured], [("", rows)], "Figure")
+
+
+def _by_layers(systems: Sequence[System], known: Mapping[str, dict[str, Any]], colours: Colours) -> Iterator[Part]:
+    """The effect of the number of CNN layers, where runs differ in it and were scored."""
+    scored = {system.name: run.content["scores"] for system in systems if (run := system.scored("paper"))}
+    layers = {name: found["model"]["conv_layers"] for name, found in known.items() if name in scored}
+    if len(set(layers.values())) > 1:
+        values = {name: in_percent(scored[name]["MSJ-2"]) for name in sorted(layers, key=layers.__getitem__)}
+        said = ", ".join(f"{name} {count}" for name, count in layers.items())
+        note = f"MS-Jaccard-2 in percent. CNN layers: {said}."
+        yield intervals("layers", "CNN layers and stories", note, {"MSJ-2": values}, colours, columns=1)
+
+
+def _dictionary(system: str, found: dict[str, Any]) -> Table:
+    columns = [Column(name) for name in ("share", "repeated 4-grams", "markers", "place")]
+    rows = [
+        Row(
+            str(entry["code"]),
+            [
+                Cell(f"{100 * entry['share']:.2f}%", entry["share"]),
+                Cell("; ".join(_grams(entry)) or "–"),
+                Cell("; ".join(_markers(entry)) or "–"),
+                Cell(_place(entry)),
+            ],
+        )
+        for entry in found["codes"][:SHOWN]
+    ]
+    note = f"The {len(rows)} commonest codes of {system}; the dictionary itself has all."
+    return Table(f"dictionary-{stem(system)}", "Code dictionary", note, columns, [("", rows)], "Code")
+
+
+def _told(system: str, found: dict[str, Any]) -> str:
+    """The first story of the study with its codes; each says what it stands for when pointed at."""
+    if not found["told"]:
+        return ""
+    told = found["told"][0]
+    entries = {entry["code"]: entry for entry in found["codes"]}
+    pieces = "".join(
+        f'<span class="code" style="--hue:{hue(code)}" data-tip="{escape(_explained(code, entries.get(code)))}">'
+        f"<sub>{code}</sub>{escape(text)}</span>"
+        for code, text in told["segments"]
+    )
+    return (
+        f'<figure class="coded" id="codes-of-{stem(system)}">'
+        f"<figcaption><b>A story and its codes.</b> {escape(system)}; prompt: {escape(told['prompt'])}</figcaption>"
+        f'<div class="story" data-group>{pieces}</div></figure>'
+    )
+
+
+def _explained(code: int, entry: dict[str, Any] | None) -> str:
+    if entry is None:
+        return f"code {code}"
+    lines = [f"code {code}: {100 * entry['share']:.2f}% of all codes, {_place(entry)}"]
+    lines += [f"repeats: {'; '.join(_grams(entry))}"] * bool(entry["grams"])
+    lines += [f"markers: {'; '.join(_markers(entry))}"] * bool(entry["markers"])
+    return "\n".join(lines)
+
+
+def _grams(entry: dict[str, Any], count: int = 3) -> list[str]:
+    return [f"“{gram['text'].strip()}” ({gram['count']})" for gram in entry["grams"][:count]]
+
+
+def _markers(entry: dict[str, Any]) -> list[str]:
+    return [f"{each['marker']} {100 * each['share']:.0f}%" for each in entry["markers"]]
+
+
+def _place(entry: dict[str, Any]) -> str:
+    """Where in stories the code stands: its commonest third, and how much of it."""
+    thirds = {name: entry["place"][name] for name in ("beginning", "middle", "end")}
+    name = max(thirds, key=thirds.__getitem__)
+    return f"{name} {100 * thirds[name]:.0f}%"

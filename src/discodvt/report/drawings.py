@@ -1,0 +1,107 @@
+"""Figures: drawn once with matplotlib, saved as SVG and PDF for papers, and set into pages.
+
+In a page the colours become the page's own (light or dark), the letters stay letters, and every part that was given a
+tip says it when pointed at or reached by keyboard.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from html import escape
+from io import BytesIO, StringIO
+from typing import TYPE_CHECKING, Any
+
+from discodvt.report.annotation_view import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PIXELS_PER_POINT = 1.6  # how large a figure stands in a page, so that letters are as large in all of them
+INK, FAINT = "#22262b", "#c9cdd2"
+SERIES = ("#3b6fb6", "#c8643c", "#4f8f5b", "#8a63a8", "#b08a2e", "#4b8f95", "#b5557a", "#6b7280")
+CATEGORY_NAMES = {colour: f"var(--{category})" for category, colour in COLOURS.items()}
+PAGE_COLOURS = {INK: "var(--ink)", FAINT: "var(--faint)"} | CATEGORY_NAMES
+PAGE_COLOURS |= {colour: f"var(--series-{number})" for number, colour in enumerate(SERIES, start=1)}
+
+
+@dataclass(slots=True)
+class Drawing:
+    """A figure with its caption, and the tips of its parts by their group id."""
+
+    name: str
+    title: str
+    note: str
+    figure: "Figure"
+    tips: dict[str, str] = field(default_factory=dict)
+    _svg: str | None = None
+
+    def tell(self, part: "Artist", tip: str) -> None:
+        """Let a part of the figure say something when pointed at."""
+        identity = f"{self.name}-{len(self.tips)}"
+        part.set_gid(identity)
+        self.tips[identity] = tip
+
+    def svg(self) -> str:
+        """The figure as an SVG file: always the same text, drawn once."""
+        if self._svg is None:
+            buffer = StringIO()
+            with _settings(self.name):
+                self.figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+            self._svg = buffer.getvalue()
+        return self._svg
+
+    def pdf(self) -> bytes:
+        """The figure as a PDF file: always the same bytes."""
+        buffer = BytesIO()
+        with _settings(self.name):
+            metadata = {"CreationDate": None, "ModDate": None}
+            self.figure.savefig(buffer, format="pdf", metadata=metadata, transparent=True)
+        return buffer.getvalue()
+
+    def html(self) -> str:
+        """The figure as part of a page."""
+        caption = f"<figcaption><b>{escape(self.title)}.</b> {escape(self.note)}</figcaption>"
+        return f'<figure class="drawing" id="figure-{self.name}">{self._inline()}{caption}</figure>'
+
+    def _inline(self) -> str:
+        svg = self.svg()
+        svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+        svg = re.sub(r'<g id="([^"]+)"', lambda found: f"<g{self._tip(found[1])}", svg)
+        for colour, variable in PAGE_COLOURS.items():
+            svg = svg.replace(colour, variable)
+        width, height = 72 * self.figure.get_size_inches()  # matplotlib's SVG counts in points
+        frame = f'viewBox="0 0 {width:g} {height:g}" style="max-width:{PIXELS_PER_POINT * width:.0f}px"'
+        return re.sub(r"^<svg[^>]*>", f'<svg {frame} data-group role="group">', svg, count=1).strip()
+
+    def _tip(self, identity: str) -> str:
+        tip = self.tips.get(identity)
+        return f' class="mark" role="img" aria-label="{escape(tip)}" data-tip="{escape(tip)}"' if tip else ""
+
+
+def new_drawing(
+    name: str, title: str, note: str, *, rows: int = 1, columns: int = 1, size: tuple[float, float], **options: Any
+) -> tuple[Drawing, list["Axes"]]:
+    """An empty figure of some panels in the house's calm style."""
+    from matplotlib.figure import Figure
+
+    with _settings(name):
+        figure = Figure(figsize=size, layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False, **options)
+        axes: list[Axes] = list(panels.ravel())
+    for each in axes:
+        each.spines[["top", "right"]].set_visible(False)
+    return Drawing(name, title, note, figure), axes
+
+
+@contextmanager
+def _settings(salt: str) -> Iterator[None]:
+    """Letters as letters, ids that differ between figures but not between runs, colours that a page can replace."""
+    from matplotlib import rc_context
+
+    colours: dict[Any, Any] = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), INK)
+    style = {"svg.fonttype": "none", "svg.hashsalt": salt, "axes.edgecolor": FAINT, "font.size": 9, "pdf.fonttype": 42}
+    with rc_context(colours | style):
+        yield

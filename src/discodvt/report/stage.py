@@ -1,0 +1,88 @@
+"""The report stage: runs in; `report.html`, `tables/` (Markdown, LaTeX, CSV) and `figures/` (SVG, PDF) out."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from discodvt.artefacts import MANIFEST, open_stage
+from discodvt.report.charts import colours_of
+from discodvt.report.code_section import code_section
+from discodvt.report.comparison_tables import comparison_section
+from discodvt.report.discourse_section import discourse_section
+from discodvt.report.drawings import Drawing
+from discodvt.report.example_section import example_section
+from discodvt.report.paper import Dataset, check_scale
+from discodvt.report.report_page import report_page
+from discodvt.report.runs import System, read_runs
+from discodvt.report.score_sections import score_sections
+from discodvt.report.sections import Section
+from discodvt.report.table_formats import comma_separated, latex, markdown
+from discodvt.report.tables import Table
+
+PAGE = "report.html"
+FORMATS = {"md": markdown, "tex": latex, "csv": comma_separated}
+
+
+def write_report(
+    requests: Sequence[str],
+    out: Path,
+    *,
+    title: str | None = None,
+    paper: Dataset | None = None,
+    examples: int = 3,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Write the report of some runs; returns what it holds: {"systems", "sections", "tables", "figures"}."""
+    systems = read_runs(requests)
+    if paper is not None:
+        check_scale(systems, paper)
+    names = [system.name for system in systems]
+    title = title or "Report: " + ", ".join(names)
+    config = {"title": title, "systems": names, "paper": paper, "examples": examples}
+    inputs = [run.directory / MANIFEST for system in systems for run in system.runs]
+    with open_stage(out, "report", config=config, inputs=inputs, overwrite=overwrite) as stage:
+        if not stage.complete:
+            sections = list(_sections(systems, paper, examples))
+            parts = [part for section in sections for part in section.parts]
+            tables = [part for part in parts if isinstance(part, Table)]
+            figures = [part for part in parts if isinstance(part, Drawing)]
+            for table in tables:
+                for suffix, formatted in FORMATS.items():
+                    with stage.writing(f"tables/{table.name}.{suffix}") as path:
+                        path.write_text(formatted(table), encoding="utf-8")
+            for figure in figures:
+                with stage.writing(f"figures/{figure.name}.svg") as path:
+                    path.write_text(figure.svg(), encoding="utf-8")
+                with stage.writing(f"figures/{figure.name}.pdf") as path:
+                    path.write_bytes(figure.pdf())
+            with stage.writing(PAGE) as path:
+                path.write_text(report_page(title, _facts(systems), sections), encoding="utf-8")
+            stage.finish(
+                systems=names,
+                sections=[section.name for section in sections],
+                tables=[table.name for table in tables],
+                figures=[figure.name for figure in figures],
+            )
+        return stage.facts
+
+
+def _sections(systems: Sequence[System], paper: Dataset | None, examples: int) -> Iterator[Section]:
+    """In the paper's order; each only where the runs have what it shows."""
+    human = next((system.name for system in systems if system.is_reference), "human")
+    colours = colours_of(list(dict.fromkeys([*(system.name for system in systems), human])))
+    yield from score_sections(systems, colours, paper)
+    found = (
+        comparison_section(systems),
+        discourse_section(systems, human, colours, paper),
+        code_section(systems, colours),
+        example_section(systems, count=examples),
+    )
+    yield from (section for section in found if section is not None)
+
+
+def _facts(systems: Sequence[System]) -> str:
+    versions = sorted({run.manifest["versions"]["discodvt"] for system in systems for run in system.runs})
+    said = [f"{system.name}: the references themselves" for system in systems if system.is_reference]
+    return "; ".join([f"Systems: {', '.join(system.name for system in systems)}", *said]) + (
+        f". Scored by discodvt {', '.join(versions)}."
+    )

@@ -1,0 +1,49 @@
+"""Room for the stories in the making: keys and values, control, and masks; story b is row b of each."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from discodvt.writing.bart import FEWEST_ROWS, WINDOW, Decoder
+
+
+class Desk:
+    """Rows for stories of up to `length` symbols."""
+
+    def __init__(self, decoder: Decoder, rows: int, length: int) -> None:
+        rows = max(rows, FEWEST_ROWS)
+        length = -(-(length + 1) // WINDOW) * WINDOW  # the row of a finished story stands one position further
+        heads, width, like = decoder.heads, decoder.width // decoder.heads, decoder.positions
+        self.caches = [like.new_zeros(2, rows, heads, length, width) for _ in decoder.layers]
+        self.prompts = [like.new_zeros(2, rows, heads, WINDOW, width) for _ in decoder.layers]
+        self.control = like.new_zeros(rows, length, decoder.width)
+        self.mask = like.new_full((rows, length), float("-inf"))
+        self.prompt_mask = like.new_zeros(rows, WINDOW)
+        self.positions = torch.zeros(rows, dtype=torch.long, device=like.device)
+        self.rows = torch.arange(rows, device=like.device)
+
+    def seat(self, row: int, control: Tensor, prompt: list[Tensor]) -> None:
+        """Give a row to a new story: its control [T, D], and the keys and values of its prompt."""
+        length = prompt[0].shape[2]
+        self._widen(length)
+        for room, layer in zip(self.prompts, prompt, strict=True):
+            room[:, row, :, :length] = layer
+        self.prompt_mask[row] = float("-inf")
+        self.prompt_mask[row, :length] = 0.0
+        self.mask[row] = float("-inf")
+        self.control[row, : len(control)] = control
+        self.positions[row] = 0
+
+    def move(self, source: int, target: int) -> None:
+        """Move a story to the row of one that is finished."""
+        for room in (*self.caches, *self.prompts):
+            room[:, target] = room[:, source]
+        for each in (self.control, self.mask, self.prompt_mask, self.positions):
+            each[target] = each[source]
+
+    def _widen(self, length: int) -> None:
+        """Make room for a prompt longer than all before it."""
+        more = -(-length // WINDOW) * WINDOW - self.prompt_mask.shape[1]
+        if more > 0:
+            self.prompts = [F.pad(room, (0, 0, 0, more)) for room in self.prompts]
+            self.prompt_mask = F.pad(self.prompt_mask, (0, more), value=float("-inf"))

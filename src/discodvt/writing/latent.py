@@ -1,0 +1,31 @@
+"""A plan to the latent h^z that controls the generator: `DiscoDVT.latent` on bare weights (section 3.2)."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from discodvt.writing.weights import Weights
+
+
+class Latent:
+    """Code embeddings, then transposed convolutions that each double the length, then a projection."""
+
+    def __init__(self, weights: Weights, conv_layers: int) -> None:
+        names = [f"up.convolutions.{number}" for number in range(conv_layers)]
+        self._embedding = weights["bottleneck.embedding.weight"]  # the last row is the padding code
+        self._convolutions = [(weights[f"{name}.weight"], weights[f"{name}.bias"]) for name in names]
+        self._projection = weights["up.projection.weight"], weights["up.projection.bias"]
+        self.num_codes = len(self._embedding) - 1
+        self.tokens_per_code = 2**conv_layers
+
+    @torch.inference_mode()
+    def __call__(self, plan: Sequence[int], length: int) -> Tensor:
+        """Codes to h^z [length, D]; positions past the plan carry the latent of padding codes."""
+        needed = -(-length // self.tokens_per_code) + 1  # one code beyond, so that the cut edge is never seen
+        codes = [*plan, *[self.num_codes] * needed][:needed]
+        states = F.embedding(torch.tensor(codes, device=self._embedding.device), self._embedding).t()[None]  # [1, E, L]
+        for weight, bias in self._convolutions:
+            states = F.relu(F.conv_transpose1d(states, weight, bias, stride=2, padding=1))
+        return F.linear(states[0, :, :length].t(), *self._projection)

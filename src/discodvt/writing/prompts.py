@@ -1,0 +1,87 @@
+"""The prompts of a run: typed, one per line of a text file, or the column `prompt` of JSONL, CSV and Parquet files."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from discodvt.errors import BadRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt, the id its stories take, and where it stands, for messages."""
+
+    id: str
+    text: str
+    place: str
+
+
+def typed_prompts(texts: Sequence[str]) -> list[Prompt]:
+    """Prompts of the command line, numbered from 1."""
+    return _checked(Prompt(str(number), text, f"prompt {number}") for number, text in enumerate(texts, start=1))
+
+
+def read_prompts(path: Path) -> list[Prompt]:
+    """The prompts of a file, by its suffix; without an id they take the number of their line or row."""
+    from discodvt.corpus.readers.formats import FORMATS
+    from discodvt.corpus.textfiles import CODECS
+
+    if path.is_dir():
+        raise BadRequest(f"{path}: a directory; give one of its files, such as {path / 'test.parquet'}")
+    if not path.exists():
+        raise BadRequest(f"{path}: no such file; check the path")
+    if path.is_file() and not path.stat().st_size:
+        raise BadRequest(f"{path}: the file is empty; write one prompt per line")
+    kind = (path.with_suffix("") if path.suffix in CODECS else path).suffix.removeprefix(".")
+    prompts = _checked(_rows(path, kind) if kind in FORMATS else _lines(path))
+    if not prompts:
+        raise BadRequest(f"{path}: no prompt in it; write one per line")
+    return prompts
+
+
+def story_ids(prompts: Sequence[Prompt], stories_each: int) -> list[str]:
+    """The id of every story: its prompt's, or `id#1`, `id#2` ... where a prompt has several."""
+    if stories_each == 1:
+        return [prompt.id for prompt in prompts]
+    return [f"{prompt.id}#{number}" for prompt in prompts for number in range(1, stories_each + 1)]
+
+
+def _lines(path: Path) -> Iterator[Prompt]:
+    """Lines of a text file; blank ones are passed over."""
+    from discodvt.corpus.textfiles import read_lines
+
+    for line in read_lines(path):
+        if line.content.strip():
+            yield Prompt(str(line.number), line.content.strip(), f"{path}:{line.number}")
+
+
+def _rows(path: Path, kind: str) -> Iterator[Prompt]:
+    from discodvt.corpus.columns import text_of
+    from discodvt.corpus.readers.formats import FORMATS
+
+    for number, record in enumerate(FORMATS[kind](path, _columns), start=1):
+        id = record.values.get("id", number)
+        if isinstance(id, bool) or not isinstance(id, str | int) or not str(id).strip():
+            raise BadRequest(f"{record.place}: no usable id; expected text or a whole number")
+        yield Prompt(str(id), text_of(record, "prompt"), record.place)
+
+
+def _columns(present: Collection[str], place: str) -> list[str]:
+    if "prompt" not in present:
+        raise BadRequest(f"{place}: no column `prompt`; it has {', '.join(present) or 'none'}")
+    return [name for name in ("id", "prompt") if name in present]
+
+
+def _checked(prompts: Iterable[Prompt]) -> list[Prompt]:
+    """All prompts, none empty, no id twice; half a character (a terminal may send one) becomes `?`."""
+    seen: dict[str, str] = {}
+    kept = []
+    for prompt in prompts:
+        if not prompt.text.strip():
+            raise BadRequest(f"{prompt.place}: the prompt is empty; write a title or a first sentence")
+        if prompt.id in seen:
+            raise BadRequest(f"{prompt.place}: id {prompt.id!r} is that of {seen[prompt.id]} too; give each its own")
+        seen[prompt.id] = prompt.place
+        id, text = (value.encode(errors="replace").decode() for value in (prompt.id, prompt.text))
+        kept.append(Prompt(id, text, prompt.place))
+    return kept

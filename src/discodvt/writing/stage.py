@@ -1,0 +1,112 @@
+"""The generate stage: prompts in, stories out, in order; with a file they are kept there and a killed run resumes.
+
+Story number i of a run is drawn from the random stream (seed, i), whatever the batch it is written in.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discodvt.artefacts import file_hash
+from discodvt.writing.prompts import Prompt, story_ids
+from discodvt.writing.requests import Request, Settings
+from discodvt.writing.stories_file import StoryRecord, open_stories, read_records
+from discodvt.writing.story import WrittenStory
+
+if TYPE_CHECKING:
+    from discodvt.writing.writer import StoryWriter
+
+MODEL_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "vocab.json",
+    "merges.txt",
+    "model*.safetensors",
+)
+
+
+def write_stories(
+    writer: "StoryWriter",
+    prompts: Sequence[Prompt],
+    settings: Settings,
+    *,
+    stories_each: int = 1,
+    seed: int = 0,
+    plan: tuple[int, ...] | None = None,
+    batch_size: int = 32,
+    int8: bool = False,
+    output: Path | None = None,
+    overwrite: bool = False,
+) -> Iterator[StoryRecord]:
+    """Write `stories_each` stories to every prompt; those a file already holds come first, read from it.
+
+    `int8` says how the writer was opened, for the file to remember.
+    """
+    ids = story_ids(prompts, stories_each)
+
+    def written_from(first: int) -> Iterator[StoryRecord]:
+        requests = (
+            Request(prompts[index // stories_each].text, index=index, plan=plan, seed=seed)
+            for index in range(first, len(ids))
+        )
+        for story in in_order(writer.write_many(requests, settings, batch_size=batch_size), first):
+            yield record_of(story, ids[story.index], writer.name)
+
+    if output is None:
+        yield from written_from(0)
+        return
+    config = {
+        "model": writer.name,
+        "model_files": _files(writer.directory),
+        "int8": int8,
+        "prompts": _digest(json.dumps([[prompt.id, prompt.text] for prompt in prompts])),
+        "stories_each": stories_each,
+        "seed": seed,
+        "plan": plan,
+        **asdict(settings),
+    }
+    with open_stories(output, ids, config=config, overwrite=overwrite) as file:
+        yield from islice(read_records(output), file.held) if file.held else ()
+        for record in written_from(file.held):
+            file.add(record)
+            yield record
+        if not file.complete:
+            file.finish(stories=len(ids))
+
+
+def record_of(story: WrittenStory, id: str, model: str) -> StoryRecord:
+    return StoryRecord(
+        id=id,
+        prompt=story.prompt,
+        story=story.text,
+        plan=story.plan,
+        seed=story.seed,
+        model=model,
+        finish=story.finish,
+        segments=tuple((segment.code, segment.start, segment.end) for segment in story.segments),
+    )
+
+
+def in_order(stories: Iterable[WrittenStory], first: int) -> Iterator[WrittenStory]:
+    """Stories as they finish, held back until all before them are there, so that a file is always a beginning."""
+    waiting: dict[int, WrittenStory] = {}
+    for story in stories:
+        waiting[story.index] = story
+        while first in waiting:
+            yield waiting.pop(first)
+            first += 1
+
+
+def _files(directory: Path) -> dict[str, str]:
+    """Hashes of what a writer is opened from: its name may come to stand for another model."""
+    found = [path for folder in (directory, directory / "prior") for name in MODEL_FILES for path in folder.glob(name)]
+    return {str(path.relative_to(directory)): file_hash(path) for path in sorted(found)}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

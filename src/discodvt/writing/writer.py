@@ -1,0 +1,271 @@
+"""`StoryWriter`: prompt -> plan -> story. The prior draws a plan, the generator writes along it (sections 3.4 and 4.2).
+
+A story depends on its prompt, its plan, the settings and its random stream (seed, index), and on nothing else: what is
+computed before its first word is computed alone, and see `decoder` and `drawing` for what comes after.
+"""
+
+import warnings
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from discodvt.data.subwords import as_input, open_tokenizer
+from discodvt.errors import BadRequest
+from discodvt.writing.decoding import Draft, Manner, decode
+from discodvt.writing.drawing import stream_key
+from discodvt.writing.opening import Opened, open_writer
+from discodvt.writing.requests import Request, Settings
+from discodvt.writing.story import WrittenStory, cut_to_sentence, live_text, segments_of
+from discodvt.writing.subword_text import SubwordText
+
+if TYPE_CHECKING:
+    from transformers import BartForConditionalGeneration, PreTrainedTokenizerBase
+
+    from discodvt.model import DiscoDVT, PlanPrior
+
+
+class StoryStream:
+    """A story as it is written: iterate over pieces of text, which join to `story.text`; then `story` is there."""
+
+    story: WrittenStory
+
+    def __init__(self, pieces: Generator[str, None, WrittenStory]) -> None:
+        self._pieces = pieces
+
+    def __iter__(self) -> Iterator[str]:
+        self.story = yield from self._pieces
+
+
+class StoryWriter:
+    """Writes stories along plans; around a plain BART, without."""
+
+    def __init__(self, parts: Opened) -> None:
+        self.name, self.directory, self.lengths = parts.name, parts.directory, parts.lengths
+        self._generator, self._latent, self._prior = parts.generator, parts.latent, parts.prior
+        self._tokenizer, self._subwords = parts.subwords, SubwordText(parts.subwords)
+        self.device = parts.generator.decoder.positions.device
+
+    @classmethod
+    def from_pretrained(
+        cls, source: str | Path | None = None, *, int8: bool = False, device: str | torch.device | None = None
+    ) -> "StoryWriter":
+        """Open a directory, a Hub id, or (None) the storyteller that ships; on a GPU where there is one."""
+        place = torch.device(device or ("cuda" if torch.cuda.is_available() and not int8 else "cpu"))
+        if int8 and place.type != "cpu":
+            raise BadRequest(f"int8: for the CPU only, not for {place}; leave one of the two out")
+        return cls(open_writer(source, place, int8=int8))
+
+    @cached_property
+    def model(self) -> "DiscoDVT | BartForConditionalGeneration":
+        """The same weights as a Hugging Face model, opened when first asked for: writing does without."""
+        from transformers import BartForConditionalGeneration
+
+        from discodvt.model import DiscoDVT
+
+        kind: Any = BartForConditionalGeneration if self._latent is None else DiscoDVT
+        model: DiscoDVT | BartForConditionalGeneration = _hugging_face(kind, self.directory, self.device)
+        return model
+
+    @cached_property
+    def prior(self) -> "PlanPrior | None":
+        """The prior as a Hugging Face model, if there is one."""
+        from discodvt.model import PlanPrior
+
+        return None if self._prior is None else _hugging_face(PlanPrior, self.directory / "prior", self.device)
+
+    @cached_property
+    def tokenizer(self) -> "PreTrainedTokenizerBase":
+        return open_tokenizer(self.directory)
+
+    def write(
+        self, prompt: str, *, seed: int = 0, index: int = 0, plan: Sequence[int] | None = None, **settings: Any
+    ) -> WrittenStory:
+        """One story; `settings` are those of `Settings`."""
+        request = Request(prompt, index=index, seed=seed, plan=None if plan is None else tuple(plan))
+        (story,) = self.write_many([request], Settings(**settings), batch_size=1)
+        return story
+
+    def write_many(
+        self, requests: Iterable[Request], settings: Settings | None = None, *, batch_size: int = 32
+    ) -> Iterator[WrittenStory]:
+        """Stories in the order they finish, `batch_size` in the making at a time; each carries its index."""
+        if batch_size < 1:
+            raise BadRequest(f"batch_size {batch_size}: expected 1 or more")
+        settings = settings or Settings()
+        self.lengths.tokens(settings)  # refuse what cannot be before anything is written
+        return self._write_many(requests, settings, batch_size)
+
+    def stream(self, request: Request, settings: Settings | None = None) -> StoryStream:
+        """One story, piece by piece."""
+        settings = settings or Settings()
+        (draft,) = self._drafts([request], settings, 1)
+        return StoryStream(self._stream(draft, settings))
+
+    @torch.inference_mode()
+    def plan_of(self, story: str) -> tuple[int, ...]:
+        """The plan of a story: the posterior's likeliest codes."""
+        if self._latent is None:
+            raise BadRequest(f"{self.name}: a plain BART, which knows no plans; give a DiscoDVT")
+        ids = self._ids(story, "story")
+        longest = self.lengths.max_tokens - 1
+        if len(ids) > longest:
+            warnings.warn(f"a story of {len(ids):,} subwords was read up to subword {longest:,}", stacklevel=2)
+        read = torch.tensor([[self._generator.start, *ids[:longest]]], device=self.device)
+        posterior: Any = self.model
+        codes: list[int] = posterior.plan(read, torch.ones_like(read))[0].tolist()
+        return tuple(code for code in codes if code < self._latent.num_codes)
+
+    def _write_many(self, requests: Iterable[Request], settings: Settings, rows: int) -> Iterator[WrittenStory]:
+        _, longest = self.lengths.tokens(settings)
+        drafts = self._drafts(requests, settings, rows)
+        for draft in decode(self._generator, drafts, manner_of(settings), rows=rows, length=longest):
+            if draft.done:
+                yield self._story(draft)
+
+    def _stream(self, draft: "StoryDraft", settings: Settings) -> Generator[str, None, WrittenStory]:
+        text, shown = self._subwords.growing(), 0
+        for _ in decode(self._generator, [draft], manner_of(settings), rows=1, length=draft.most):
+            if not draft.ended:
+                text.add(draft.symbols[-1])
+            if not draft.done:
+                piece = live_text(text.text, early=len(draft.symbols) <= draft.most // 2)[shown:]
+                shown += len(piece)
+                if piece:
+                    yield piece
+        story = self._story(draft)
+        if len(story.text) > shown:
+            yield story.text[shown:]
+        return story
+
+    def _story(self, draft: "StoryDraft") -> WrittenStory:
+        """The story of a finished draft."""
+        grown = self._subwords.growing()
+        for symbol in draft.symbols:
+            grown.add(symbol)
+        grown.end()
+        lead = len(grown.text) - len(grown.text.lstrip())
+        starts = [start - lead for start in grown.starts]
+        text = grown.text.strip()
+        if not draft.ended:
+            text = cut_to_sentence(text, earliest=starts[draft.most // 2])
+        return WrittenStory(
+            prompt=draft.request.prompt,
+            text=text,
+            plan=draft.plan,
+            finish="end" if draft.ended else "length",
+            segments=segments_of(draft.plan, starts, len(text), self._latent.tokens_per_code if self._latent else 1),
+            seed=draft.request.seed,
+            index=draft.request.index,
+        )
+
+    def _drafts(self, requests: Iterable[Request], settings: Settings, rows: int) -> Iterator["StoryDraft"]:
+        """Requests with plan, ready to be written; plans are drawn for as many at a time as are written at a time."""
+        fewest, most = self.lengths.tokens(settings)
+        waiting = iter(requests)
+        while together := list(islice(waiting, rows)):
+            prompts = [self._prompt_ids(request.prompt) for request in together]
+            plans = self._plans(together, prompts, settings, rows)
+            for request, prompt, plan in zip(together, prompts, plans, strict=True):
+                control = self._generator.decoder.positions[:most]
+                yield StoryDraft(
+                    request=request,
+                    plan=plan,
+                    control=control if self._latent is None else self._latent(plan, most) + control,
+                    prompt=self._generator.prompt(prompt),
+                    key=stream_key(request.seed, request.index, "text"),
+                    fewest=fewest,
+                    most=most,
+                )
+
+    def _plans(
+        self, requests: Sequence[Request], prompts: Sequence[Tensor], settings: Settings, rows: int
+    ) -> list[tuple[int, ...]]:
+        """The plan of each request: given, drawn from the prior, or none around a plain BART."""
+        plans = [self._checked(request.plan) for request in requests]
+        missing = [number for number, plan in enumerate(plans) if plan is None and self._latent is not None]
+        if missing:
+            asked = [(requests[number], prompts[number]) for number in missing]
+            for number, plan in zip(missing, self._drawn_plans(asked, settings, rows), strict=True):
+                plans[number] = plan
+        return [plan or () for plan in plans]
+
+    def _drawn_plans(
+        self, asked: Sequence[tuple[Request, Tensor]], settings: Settings, rows: int
+    ) -> list[tuple[int, ...]]:
+        """Plans from the prior, the whole of its distribution."""
+        if self._prior is None:
+            raise BadRequest(
+                f"{self.directory}: no prior/ in it, so no plan can be drawn; "
+                "train the `prior` stage on it (discodvt train), or give a plan"
+            )
+        fewest, most = self.lengths.codes(settings)
+        drafts = [
+            Draft(
+                control=self._prior.decoder.positions[:most],
+                prompt=self._prior.prompt(prompt),
+                key=stream_key(request.seed, request.index, "plan"),
+                fewest=fewest,
+                most=most,
+            )
+            for request, prompt in asked
+        ]
+        for _ in decode(self._prior, drafts, Manner(settings.plan_temperature), rows=rows, length=most):
+            pass
+        return [tuple(draft.symbols) for draft in drafts]
+
+    def _checked(self, plan: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        """A given plan, if the model can follow it."""
+        if plan is None:
+            return None
+        if self._latent is None:
+            raise BadRequest(f"{self.name}: a plain BART, which follows no plan; leave it out, or give a DiscoDVT")
+        codes, most = self._latent.num_codes, self.lengths.positions // self._latent.tokens_per_code
+        wrong = [code for code in plan if not 0 <= code < codes]
+        if wrong:
+            raise BadRequest(
+                f"plan: code {wrong[0]} is none of the model's {codes}; give numbers from 0 to {codes - 1}"
+            )
+        if not 1 <= len(plan) <= most:
+            raise BadRequest(f"plan: {len(plan)} codes; the model's positions hold 1 to {most}")
+        return plan
+
+    def _prompt_ids(self, prompt: str) -> Tensor:
+        """`<s> x </s>` [N], cut to the model's prompt length as in training, with a warning."""
+        ids, longest = self._ids(prompt, "prompt"), self.lengths.prompt_tokens
+        if len(ids) > longest:
+            warnings.warn(f"a prompt of {len(ids):,} subwords was cut to the model's {longest:,}", stacklevel=2)
+        return torch.tensor([self._generator.start, *ids[:longest], self._generator.end], device=self.device)
+
+    def _ids(self, text: str, what: str) -> list[int]:
+        """Subwords as in training, a space before the text."""
+        if not text.strip():
+            raise BadRequest(f"an empty {what}; give a few words")
+        return list(self._tokenizer.encode(as_input(text.strip()), add_special_tokens=False).ids)
+
+
+@dataclass(slots=True, kw_only=True)
+class StoryDraft(Draft):
+    """A story in the making."""
+
+    request: Request
+    plan: tuple[int, ...]
+
+
+def manner_of(settings: Settings) -> Manner:
+    return Manner(
+        temperature=settings.temperature if settings.chance else 0.0,
+        top_k=settings.top_k,
+        top_p=settings.top_p,
+        min_p=settings.min_p,
+        repetition_penalty=settings.repetition_penalty,
+    )
+
+
+def _hugging_face(kind: Any, directory: Path, device: torch.device) -> Any:
+    return kind.from_pretrained(directory, dtype=torch.float32, use_safetensors=True).to(device).eval()

@@ -1,0 +1,127 @@
+"""The writer's own decoding against Hugging Face `generate`: token for token where nothing is left to chance."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BartForConditionalGeneration
+from unit.writing.toy_writer import save_bart, save_writer
+
+from discodvt.data.subwords import as_input
+from discodvt.writing import Request, Settings, StoryWriter
+from discodvt.writing.decoding import Manner, decode
+from discodvt.writing.opening import STORYTELLER
+from discodvt.writing.writer import manner_of
+
+torch.set_num_threads(1)
+
+PROMPTS = ("The fox who lost his hat", "Ann", "Once there was a very long prompt, and it went on and on, and on.")
+PLANS = ((3, 1, 4, 1, 5), (9, 2), (6, 5, 3, 5, 8, 9, 7, 9, 3, 2))
+
+
+@pytest.fixture(scope="module", params=["random", "shipped"])
+def writer(request, tmp_path_factory) -> StoryWriter:
+    if request.param == "random":
+        return StoryWriter.from_pretrained(save_writer(tmp_path_factory.mktemp("writer")))
+    if not STORYTELLER.exists():
+        pytest.skip("the storyteller is not in this tree")
+    return StoryWriter.from_pretrained()
+
+
+@pytest.fixture(scope="module")
+def bart(tmp_path_factory) -> Path:
+    return save_bart(tmp_path_factory.mktemp("bart"))
+
+
+def ours(writer: StoryWriter, settings: Settings, plans=PLANS, rows: int = 2) -> list[list[int]]:
+    """The symbols of three stories, more than fit beside each other."""
+    requests = [Request(prompt, plan=plan) for prompt, plan in zip(PROMPTS, plans, strict=True)]
+    drafts = list(writer._drafts(requests, settings, rows))
+    _, length = writer.lengths.tokens(settings)
+    for _ in decode(writer._generator, drafts, manner_of(settings), rows=rows, length=length):
+        pass
+    return [draft.symbols + [writer._generator.end] * draft.ended for draft in drafts]
+
+
+def theirs(model, tokenizer, prompt: str, plan=None, **settings) -> list[int]:
+    ids = tokenizer(as_input(prompt), return_tensors="pt")
+    extra = {} if plan is None else {"plan": torch.tensor([plan])}
+    start = {"decoder_start_token_id": tokenizer.bos_token_id, "max_length": None}
+    return model.generate(**ids, do_sample=False, **extra, **start, **settings)[0, 1:].tolist()
+
+
+@pytest.mark.parametrize(
+    ("settings", "equal"),
+    [
+        ({"min_tokens": 5, "max_tokens": 70}, {"min_new_tokens": 5, "max_new_tokens": 70}),
+        (
+            {"min_tokens": 1, "max_tokens": 60, "repetition_penalty": 1.5},
+            {"min_new_tokens": 1, "max_new_tokens": 60, "repetition_penalty": 1.5},
+        ),
+    ],
+)
+def test_greedy_stories_equal_generate(writer, settings, equal):
+    expected = [theirs(writer.model, writer.tokenizer, prompt, plan, **equal)
+                for prompt, plan in zip(PROMPTS, PLANS, strict=True)]  # fmt: skip
+    assert ours(writer, Settings(greedy=True, **settings)) == expected
+    assert len({tuple(story) for story in expected}) == 3
+
+
+def test_the_likeliest_plans_equal_generate(writer):
+    drawn = writer._drawn_plans(
+        [(Request(prompt), writer._prompt_ids(prompt)) for prompt in PROMPTS],
+        Settings(plan_temperature=0.0, min_codes=4),
+        rows=2,
+    )
+    end = writer.prior.config.eos_token_id
+    for prompt, plan in zip(PROMPTS, drawn, strict=True):
+        ids = writer.tokenizer(as_input(prompt), return_tensors="pt")
+        settings = {"max_new_tokens": writer.lengths.max_codes, "min_new_tokens": 4, "max_length": None}
+        expected = writer.prior.generate(**ids, do_sample=False, **settings)[0, 1:].tolist()
+        assert list(plan) == [code for code in expected if code != end]
+
+
+def test_a_plain_bart_equals_generate(bart):
+    writer = StoryWriter.from_pretrained(bart)
+    expected = [theirs(writer.model, writer.tokenizer, prompt, max_new_tokens=50, min_new_tokens=9)
+                for prompt in PROMPTS]  # fmt: skip
+    assert ours(writer, Settings(greedy=True, max_tokens=50, min_tokens=9), plans=(None,) * 3) == expected
+
+
+def test_a_checkpoint_as_the_hub_has_it_writes_the_same(bart, tmp_path):
+    """facebook/bart-base is stored as a BartModel: other names, no bias of the logits."""
+    model = BartForConditionalGeneration.from_pretrained(bart)
+    model.model.save_pretrained(tmp_path)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / file).write_bytes((bart / file).read_bytes())
+    one, other = (StoryWriter.from_pretrained(path).write("Ann saw a fox", max_tokens=40) for path in (bart, tmp_path))
+    assert one.text == other.text
+
+
+def test_latent_and_prompt_are_read_as_by_the_model(writer):
+    for plan in PLANS:
+        for length in (1, 17, 64):
+            expected = writer.model.latent(torch.tensor([plan]), length)[0]
+            torch.testing.assert_close(writer._latent(plan, length), expected, atol=1e-5, rtol=1e-5)
+    ids = writer._prompt_ids(PROMPTS[2])
+    expected = writer.model.get_encoder()(ids[None]).last_hidden_state[0]
+    torch.testing.assert_close(writer._generator.encoder(ids), expected, atol=1e-5, rtol=1e-5)
+    assert ids.tolist() == writer.tokenizer(as_input(PROMPTS[2])).input_ids
+
+
+def test_int8_is_close(writer, monkeypatch):
+    monkeypatch.setattr("discodvt.writing.linear.WORTH_QUANTISING", 1)
+    quantised = StoryWriter.from_pretrained(writer.directory, int8=True)
+    ids = writer._prompt_ids(PROMPTS[2])
+    exact, close = (each._generator.encoder(ids) for each in (writer, quantised))
+    assert not torch.equal(exact, close)
+    assert (exact - close).abs().mean() < 0.05 * exact.abs().mean()
+
+
+def test_texts_are_those_of_the_tokenizer(writer):
+    manner = Manner(temperature=3.0)  # wild, so that all kinds of subwords are drawn
+    (draft,) = writer._drafts([Request("Ann", plan=(1, 2))], Settings(min_tokens=60, max_tokens=60), 1)
+    for _ in decode(writer._generator, [draft], manner, rows=1, length=60):
+        pass
+    draft.ended = True  # nothing is cut
+    assert writer._story(draft).text == writer.tokenizer.decode(draft.symbols, skip_special_tokens=True).strip()

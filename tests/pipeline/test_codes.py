@@ -1,0 +1,213 @@
+"""The codes commands on a model of random weights: figures that are known beforehand, files, page, wrong requests."""
+
+import json
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pipeline.toy_corpus import write_corpus
+from transformers import BartConfig, BartForConditionalGeneration
+
+from discodvt.artefacts import open_stage, read_manifest
+from discodvt.corpus import read_stories
+from discodvt.data.batches import in_order
+from discodvt.data.collate import collate
+from discodvt.data.subwords import train_tokenizer
+from discodvt.errors import BadRequest
+from discodvt.evaluation.codes.checkpoints import open_planner
+from discodvt.evaluation.codes.compare import comparison, read_measured
+from discodvt.evaluation.codes.measure import measure_codes
+from discodvt.evaluation.codes.reading import exchanged, plans_of, tokens_of
+from discodvt.evaluation.codes.study import study_codes
+from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
+from discodvt.report.code_page import code_page
+from discodvt.training.plans import save_plans
+from discodvt.training.stages import Plan
+
+torch.set_num_threads(1)
+CODES, POSITIONS = 12, 64
+QUICK = {"split": "valid", "train_stories": 40, "resamples": 20, "story_tokens": POSITIONS, "prompt_tokens": 8}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    """A corpus, a writer (a DiscoDVT with a prior that knows nothing) and its generator alone, as a plain BART."""
+    directory = tmp_path_factory.mktemp("codes")
+    write_corpus(directory / "corpus", train=60, valid=25)
+    write_corpus(directory / "bare", train=12, valid=4, annotated=False)
+    texts = [story.story for story in read_stories(directory / "corpus" / "train.parquet")]
+    tokenizer = train_tokenizer(texts, 330)
+    torch.manual_seed(0)
+    both = {"layers": 1, "attention_heads": 2, "ffn_dim": 32}
+    sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in both.items()}
+    bart = BartConfig(vocab_size=len(tokenizer), d_model=16, max_position_embeddings=POSITIONS, **sides)
+    plain = BartForConditionalGeneration(bart)
+    sizes = {"num_codes": CODES, "code_width": 8, "conv_channels": 8, "relation_width": 8, "code_logit_gain": 20.0}
+    model = DiscoDVT.from_bart(plain, **sizes)
+    prior = PlanPrior(PlanPriorConfig.from_bart_config(model.config, num_codes=CODES, max_codes=8))
+    torch.nn.init.zeros_(prior.decoder.embed_tokens.weight)  # tied to its output: every code is as likely as the next
+    for part, name in ((model, "writer"), (prior, "writer/prior"), (plain, "plain")):
+        part.save_pretrained(directory / name)
+        tokenizer.save_pretrained(directory / name)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def measured(home) -> dict:
+    return measure_codes(home / "writer", home / "corpus", home / "measured", against=home / "plain",
+                         without_relations=home / "writer", **QUICK)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def studied(home) -> dict:
+    return study_codes(home / "writer", home / "corpus", home / "studied", split="valid", story_tokens=POSITIONS,
+                       told_stories=3, page=code_page)  # fmt: skip
+
+
+def test_losses_and_relations_are_those_of_training(home, measured):
+    planner = open_planner(home / "writer", prompt_tokens=8, story_tokens=POSITIONS)
+    tokens = tokens_of(planner, home / "corpus" / "valid.parquet", limit=None)
+    batch = collate(tokens, np.arange(len(tokens)), pad=planner.model.config.pad_token_id)
+    with torch.no_grad():
+        outcome = Plan(planner.model, entropy=0.1, relation=0.1)(batch)
+    right, labelled = outcome.hits.tolist()
+    value = {name: figure["value"] for name, figure in measured["figures"].items()}
+    assert measured["tokens"] == int(batch["story_mask"].sum())
+    assert value["nll"] == pytest.approx(outcome.sums["reconstruction"].item() / measured["tokens"], rel=1e-5)
+    assert value["relation_accuracy"] == pytest.approx(right / labelled)
+    assert measured["facts"]["marker_pairs"] == labelled
+    assert measured["usage"]["used"] == int((outcome.code_counts > 0).sum())
+
+
+def test_a_prior_that_knows_nothing_has_the_perplexity_of_a_die(measured):
+    value = {name: figure["value"] for name, figure in measured["figures"].items()}
+    assert value["prior_perplexity"] == pytest.approx(CODES)
+    assert value["prior_perplexity_rivalled"] == pytest.approx(CODES + 1)
+    assert value["prior_to_unigram"] == pytest.approx(CODES / value["unigram_perplexity"])
+
+
+def test_a_model_compared_with_itself_gains_nothing(measured):
+    gain = measured["figures"]["probe_gain"]
+    assert (gain["value"], gain["low"], gain["high"]) == (0, 0, 0)
+
+
+def test_a_generator_that_ignores_its_plan_has_no_gap_and_no_gain(home, tmp_path):
+    deaf = DiscoDVT.from_pretrained(home / "writer")
+    for parameter in deaf.up.projection.parameters():
+        torch.nn.init.zeros_(parameter)
+    deaf.save_pretrained(tmp_path / "deaf")
+    open_planner(home / "writer").tokenizer.save_pretrained(tmp_path / "deaf")
+    found = measure_codes(tmp_path / "deaf", home / "corpus", tmp_path / "out", against=home / "plain", **QUICK)
+    for name in ("swap_gap", "nll_gain"):
+        assert found["figures"][name]["value"] == pytest.approx(0, abs=1e-6)
+        assert found["figures"][name]["high"] == pytest.approx(0, abs=1e-6)
+    assert "prior_perplexity" not in found["figures"]
+
+
+def test_plans_are_exchanged_between_stories_of_like_length(home):
+    planner = open_planner(home / "writer", prompt_tokens=8, story_tokens=POSITIONS)
+    tokens = tokens_of(planner, home / "corpus" / "valid.parquet", limit=None)
+    plans = plans_of(planner, tokens)
+    numbered = type(plans)(np.repeat(np.arange(len(plans), dtype=np.int32), plans.lengths), plans.offsets)
+    order = in_order(tokens.story_lengths, len(tokens))[0].tolist()
+    for story, plan in enumerate(exchanged(numbered, tokens.story_lengths)[row] for row in range(len(plans))):
+        (giver,) = set(plan.tolist())
+        assert giver != story
+        assert abs(order.index(giver) - order.index(story)) == 1
+
+
+def test_the_priors_own_training_plans_are_used_where_they_are(home, measured, tmp_path):
+    train = home / "corpus" / "train.parquet"
+    planner = open_planner(home / "writer", prompt_tokens=8, story_tokens=POSITIONS)
+    with open_stage(tmp_path / "writer", "train", config={}, inputs=[train]) as stage:
+        planner.model.save_pretrained(tmp_path / "writer")
+        planner.tokenizer.save_pretrained(tmp_path / "writer")
+        PlanPrior.from_pretrained(home / "writer" / "prior").save_pretrained(tmp_path / "writer" / "prior")
+        plans = plans_of(planner, tokens_of(planner, train, limit=None))
+        save_plans(tmp_path / "writer" / "plans.safetensors", {"train": plans})
+        stage.finish()
+    found = measure_codes(tmp_path / "writer", home / "corpus", tmp_path / "out", **QUICK)
+    assert (measured["facts"]["code_model_plans"], found["facts"]["code_model_plans"]) == (40, 60)
+    assert found["figures"]["probe_accuracy"] == measured["figures"]["probe_accuracy"]  # of 40 stories in both
+
+
+def test_a_finished_directory_is_read_again_and_refused_to_other_requests(home, measured):
+    before = (home / "measured" / "figures.json").stat().st_mtime_ns
+    again = measure_codes(home / "writer", home / "corpus", home / "measured", against=home / "plain",
+                          without_relations=home / "writer", **QUICK)  # fmt: skip
+    assert again == measured
+    assert (home / "measured" / "figures.json").stat().st_mtime_ns == before
+    assert read_manifest(home / "measured", "codes measure")["facts"]["stories"] == 25
+    with pytest.raises(BadRequest, match="another config"):
+        measure_codes(home / "writer", home / "corpus", home / "measured", **QUICK)
+    table = (home / "measured" / "figures.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in table[1:]] == measured["names"]
+
+
+def test_the_dictionary_holds_every_code_used_and_the_page_every_story(home, studied):
+    assert {entry["code"] for entry in studied["codes"]} | set(studied["usage"]["dead"]) == set(range(CODES))
+    assert sum(entry["count"] for entry in studied["codes"]) == studied["usage"]["codes"]
+    page = (home / "studied" / "codes.html").read_text(encoding="utf-8")
+    stories = {story.id: story.story for story in read_stories(home / "corpus" / "valid.parquet")}
+    shown = re.findall(r"<p class='story'>(.*?)</p>", page, flags=re.DOTALL)
+    for told, html in zip(studied["told"], shown, strict=True):
+        text = unescape(re.sub(r"<[^>]+>", "", re.sub(r"<sub>\d+</sub>", "", html)))
+        assert stories[told["id"]].startswith(text)
+        assert len(text) > 20
+    linked = set(re.findall(r'href="#(code-\d+)"', page))
+    assert linked <= set(re.findall(r'<article id="(code-\d+)"', page))
+    assert not re.search(r"https?://|src=|@import", page)
+    assert (home / "studied" / "codes.csv").read_text().count("\n") == len(studied["codes"]) + 1
+
+
+def test_runs_are_compared_on_the_same_stories_only(home, measured, tmp_path):
+    rows = comparison(read_measured([home / "measured", home / "measured"]))
+    assert rows[0]["conv_layers"] == 3
+    assert rows[0]["nll"] == measured["figures"]["nll"]["value"]
+    measure_codes(home / "writer", home / "corpus", tmp_path / "fewer", max_stories=20, **QUICK)
+    with pytest.raises(BadRequest, match=r"fewer: measured on 20 valid stories"):
+        read_measured([home / "measured", tmp_path / "fewer"])
+
+
+def test_wrong_requests_are_refused_with_one_line_and_leave_nothing(home, tmp_path):
+    requests = [
+        (home / "plain", home / "corpus", {}, "plain: a bart checkpoint; give a DiscoDVT"),
+        (home / "writer" / "prior", home / "corpus", {}, "a discodvt-prior checkpoint; give a DiscoDVT"),
+        (tmp_path / "nowhere", home / "corpus", {}, "nowhere: no such directory"),
+        (home / "writer", home / "bare", {}, "run `discodvt annotate` first"),
+        (home / "writer", home / "corpus", {"split": "test"}, "no split test; it has train, valid"),
+        (home / "writer", home / "corpus", {"story_tokens": 100}, "--story-tokens 100: .* has 64 positions"),
+    ]
+    for checkpoint, corpus, options, message in requests:
+        for work in (study_codes, measure_codes):
+            with pytest.raises(BadRequest, match=message):
+                work(checkpoint, corpus, tmp_path / "out", **{"split": "valid"} | options)
+            assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+    with pytest.raises(BadRequest, match="held-out"):
+        measure_codes(home / "writer", home / "corpus", tmp_path / "out", split="train")
+    with pytest.raises(BadRequest, match="a discodvt checkpoint; give a plain BART"):
+        measure_codes(home / "writer", home / "corpus", tmp_path / "out", against=home / "writer", **QUICK)
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "discodvt", "codes", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def test_the_command_studies_by_default_prints_json_alone_and_ends_with_2_on_a_wrong_request(home, measured, tmp_path):
+    done = run(home / "writer", home / "corpus", tmp_path / "out", "--split", "valid", "--story-tokens", 64, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["usage"]["vocabulary"] == CODES
+    assert (tmp_path / "out" / "codes.html").is_file()
+    compared = run("compare", home / "measured", "--csv", tmp_path / "runs.csv", "--plot", tmp_path / "runs.png")
+    assert compared.returncode == 0, compared.stderr
+    assert (tmp_path / "runs.csv").read_text().startswith("model,conv_layers,tokens_per_code,codes,codes_used")
+    assert (tmp_path / "runs.png").read_bytes()[:4] == b"\x89PNG"
+    wrong = run("measure", home / "plain", home / "corpus", tmp_path / "none", "--split", "valid")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert len(wrong.stderr.splitlines()) == 1

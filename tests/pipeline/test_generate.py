@@ -1,0 +1,198 @@
+"""The generate command on a tiny random writer: files killed and resumed, JSON, pages, plans, wrong requests."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from pipeline.toy_corpus import story
+from transformers import BartConfig, BartForConditionalGeneration
+
+from discodvt.cli import main
+from discodvt.data.subwords import train_tokenizer
+from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
+from discodvt.writing.stories_file import StoriesFile, read_records
+
+torch.set_num_threads(1)
+os.environ["TOKENIZERS_PARALLELISM"] = "false"  # tests fork
+
+PROMPTS = ("A day with Ann", "A day with Ben", "The fox's hat")
+SHORT = ("--min-tokens", 8, "--max-tokens", 40, "--max-codes", 4)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    """`writer`, `bare` (no prior) and `bart` (no plan), with random weights."""
+    directory = tmp_path_factory.mktemp("models")
+    tokenizer = train_tokenizer((str(story(number)["story"]) for number in range(40)), 300)
+    torch.manual_seed(0)
+    shape = BartConfig(
+        vocab_size=300, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=64,
+    )  # fmt: skip
+    bart = BartForConditionalGeneration(shape)
+    plain = [bool(re.fullmatch(r"Ġ[A-Za-z]+|\.", token)) for token in tokenizer.convert_ids_to_tokens(range(300))]
+    bart.final_logits_bias[0, ~torch.tensor(plain)] = -1e4  # words and full stops: what random weights say is printable
+    bart.final_logits_bias[0, tokenizer.eos_token_id] = 0.5
+    model = DiscoDVT.from_bart(bart, num_codes=16, code_width=8, conv_channels=8, relation_width=8)
+    prior = PlanPrior(PlanPriorConfig.from_bart_config(shape, num_codes=16, max_codes=8))
+    for name, saved in (("writer", model), ("bare", model), ("bart", bart)):
+        saved.save_pretrained(directory / name)
+        tokenizer.save_pretrained(directory / name)
+    prior.save_pretrained(directory / "writer" / "prior")
+    return directory
+
+
+@pytest.fixture
+def run(models, monkeypatch, capsys):
+    """Run the command in this process; its exit code, standard output and standard error."""
+
+    def command(*arguments: object, model: str | Path = "writer") -> tuple[int, str, str]:
+        given = ["discodvt", "generate", "--model", str(models / model), *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", given)
+        with pytest.raises(SystemExit) as stop:
+            main()
+        code = stop.value.code
+        return (code if isinstance(code, int) else 0, *capsys.readouterr())
+
+    return command
+
+
+@pytest.fixture
+def refused(run):
+    def check(message: str, *arguments: object, model: str | Path = "writer") -> None:
+        code, out, err = run(*arguments, model=model)
+        assert (code, out) == (2, ""), err
+        assert re.fullmatch(f"discodvt: [^\n]*{message}[^\n]*\n", err), err
+
+    return check
+
+
+def test_stories_to_prompts_as_json_lines_and_nothing_else(models):
+    arguments = map(str, (*PROMPTS[:2], "-n", 2, "--json", "--seed", 5, *SHORT))
+    command = [sys.executable, "-m", "discodvt", "generate", "--model", str(models / "writer"), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (result.returncode, result.stderr) == (0, "")
+    records = [json.loads(line) for line in result.stdout.split("\n")[:-1]]
+    assert [record["id"] for record in records] == ["1#1", "1#2", "2#1", "2#2"]
+    assert [record["prompt"] for record in records] == [PROMPTS[0]] * 2 + [PROMPTS[1]] * 2
+    assert {record["model"] for record in records} == {"writer"}
+    assert {record["seed"] for record in records} == {5}
+    assert records[0]["story"] != records[1]["story"]
+    for record in records:
+        assert 1 <= len(record["plan"]) <= 4
+        assert "".join(record["story"][start:end] for _, start, end in record["segments"]) == record["story"]
+
+
+def test_a_story_is_the_same_alone_and_among_others(run):
+    many = [json.loads(line) for line in run(*PROMPTS, "--json", "--batch-size", 2, *SHORT)[1].splitlines()]
+    text = run(PROMPTS[0], *SHORT)[1]
+    assert text.rstrip("\n") == many[0]["story"].rstrip("\n")
+    one_by_one = run(*PROMPTS, "--json", "--batch-size", 1, *SHORT)[1]
+    assert [json.loads(line) for line in one_by_one.splitlines()] == many
+
+
+def test_killed_while_a_line_is_written_and_resumed(run, tmp_path):
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("".join(f"A day with {number}\n" for number in range(12)))
+    whole, killed = tmp_path / "whole.jsonl", tmp_path / "killed.jsonl"
+    request = ("--prompts", prompts, "-n", 2, *SHORT)
+    assert run(*request, "--output", whole)[0] == 0
+
+    def torn(self: StoriesFile, record) -> None:
+        line = record.as_line().encode()
+        self._file.write(line if record.id != "5#1" else line[: len(line) // 2])
+        self._file.flush()
+        if record.id == "5#1":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        StoriesFile.add = torn
+        run(*request, "--output", killed)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert len(killed.read_bytes().split(b"\n")) == 9  # eight stories and half a line
+    code, _, err = run(*request, "--output", killed, "--batch-size", 5)
+    assert (code, "24 stories" in err) == (0, True)
+    assert killed.read_bytes() == whole.read_bytes()
+    assert (tmp_path / "killed.jsonl.manifest.json").exists()
+    assert not (tmp_path / "killed.jsonl.stage.json").exists()
+
+
+def test_another_request_for_a_file_is_refused(run, refused, tmp_path):
+    path = tmp_path / "stories.jsonl"
+    assert run(*PROMPTS, "--output", path, *SHORT)[0] == 0
+    before = path.read_bytes()
+    printed = run(*PROMPTS, "--output", path, "--json", *SHORT)[1]
+    assert printed.encode() == before  # nothing is written again; --json prints what is there
+    refused("another prompts.*--overwrite", *PROMPTS[:2], "--output", path, *SHORT)
+    refused("another seed", *PROMPTS, "--output", path, "--seed", 1, *SHORT)
+    refused("another top p", *PROMPTS, "--output", path, "--top-p", 0.5, *SHORT)
+    refused("another model, model files", *PROMPTS, "--output", path, *SHORT, model="bart")
+    assert path.read_bytes() == before
+    assert run(*PROMPTS, "--output", path, "--seed", 1, "--overwrite", *SHORT)[0] == 0
+    assert [record.seed for record in read_records(path)] == [1, 1, 1]
+
+
+def test_given_plans_and_plans_taken_from_files(run, tmp_path):
+    told = json.loads(run(PROMPTS[0], "--json", "--plan", "3, 1 2", *SHORT)[1])
+    assert told["plan"] == [3, 1, 2]
+    path = tmp_path / "stories.jsonl"
+    assert run(*PROMPTS, "--output", path, *SHORT)[0] == 0
+    kept = list(read_records(path))
+    again = json.loads(run(PROMPTS[0], "--json", "--plan-from", f"{path}#3", *SHORT)[1])
+    assert tuple(again["plan"]) == kept[2].plan
+    (tmp_path / "story.txt").write_text(str(story(1)["story"]))
+    posterior = json.loads(run(PROMPTS[0], "--json", "--plan-from", tmp_path / "story.txt", *SHORT)[1])
+    assert posterior["plan"]
+    assert all(0 <= code < 16 for code in posterior["plan"])
+    assert json.loads(run(PROMPTS[0], "--json", "--plan", "1 2", *SHORT, model="bare")[1])["plan"] == [1, 2]
+
+
+def test_plan_view_page_and_a_model_without_plans(run, tmp_path):
+    code, out, err = run(PROMPTS[2], "--show-plan", "--plan", "3 11", "--html", tmp_path / "page.html", *SHORT)
+    assert code == 0, err
+    assert out.startswith("The fox's hat\n\n[  3] ")
+    assert "\n[ 11] " in out
+    assert "2 codes · " in out
+    assert 'data-tip="code 11"' in (tmp_path / "page.html").read_text(encoding="utf-8")
+    code, out, err = run(PROMPTS[2], "--show-plan", *SHORT, model="bart")
+    assert code == 0, err
+    assert "[" not in out.splitlines()[0]
+    assert "codes" not in out.splitlines()[-1]
+
+
+def test_a_very_long_prompt_is_cut_with_a_warning(run):
+    code, out, err = run("fox " * 100_000, *SHORT)
+    assert code == 0
+    assert out.strip()
+    assert re.fullmatch(r"warning: [^\n]*cut[^\n]*\n", err), err
+
+
+def test_wrong_requests(refused, models, tmp_path):
+    refused("give a prompt")
+    refused("give a prompt", PROMPTS[0], "--prompts", tmp_path / "prompts.txt")
+    refused("prompt 2: .*empty", PROMPTS[0], " ")
+    refused("prompts.txt: no such file", "--prompts", tmp_path / "prompts.txt")
+    refused("-n 0: ", PROMPTS[0], "-n", 0)
+    refused("--plan and --plan-from", PROMPTS[0], "--plan", "1", "--plan-from", "x.txt")
+    refused("'x' is no code", PROMPTS[0], "--plan", "1 x")
+    refused("16", PROMPTS[0], "--plan", "1 16")
+    refused("positions", PROMPTS[0], "--plan", "1 " * 100)
+    refused("min", PROMPTS[0], "--min-tokens", 30, "--max-tokens", 20)
+    refused("min", PROMPTS[0], "--min-codes", 5, "--max-codes", 4)
+    refused("top", PROMPTS[0], "--top-p", 1.5)
+    refused("nowhere", PROMPTS[0], model="nowhere")
+    refused("prior", PROMPTS[0], model="bare")
+    refused("plan", PROMPTS[0], "--plan", "1 2", model="bart")
+    refused("cannot be written", PROMPTS[0], "--output", tmp_path / "none" / "stories.jsonl")
+    refused("not a file", PROMPTS[0], "--output", tmp_path)
+    refused("cannot be written", PROMPTS[0], "--html", tmp_path / "none" / "page.html")
+    refused("16", PROMPTS[0], "--plan", "99", "--output", tmp_path / "stories.jsonl")
+    assert list(tmp_path.iterdir()) == []

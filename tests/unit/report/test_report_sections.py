@@ -1,0 +1,143 @@
+"""What a report says of the runs it was given: stars, references apart, the paper's numbers only where they belong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discodvt.errors import BadRequest
+from discodvt.report.comparison_tables import comparison_section
+from discodvt.report.few_pairs import few_pairs
+from discodvt.report.paper import check_scale, paper_block
+from discodvt.report.runs import Run, System
+from discodvt.report.score_cells import stars
+from discodvt.report.score_sections import score_sections
+from discodvt.report.sections import Section
+from discodvt.report.tables import Column, Table
+
+COLOURS = {"human": "#000000", "plain": "#000000", "disco": "#000000", "disco w/o codes": "#000000"}
+
+
+def scored(name: str, *, against: str | None = None, count: int = 12, shift: float = 0.0, mark: str = "**") -> Run:
+    """An evaluate run with one score each way, better than what it is compared with by `shift`."""
+    directions = {"B-1": "higher", "rep-8": "lower", "MSJ-2": "higher", "D-4": "higher"}
+    known = {"value": 0.2, "low": 0.1, "high": 0.3, "n": count, "signature": "s", "unit": "fraction"}
+    scores: dict[str, Any] = {score: known | {"name": score, "direction": side} for score, side in directions.items()}
+    found = {"low": -0.1, "high": 0.1, "p_bootstrap": 0.01, "p_t_test": 0.001, "t_test": "story", "unit": "fraction"}
+    compared = against and {
+        score: found
+        | {"a": held, "b": held, "direction": held["direction"], "stars": mark}
+        | {"difference": shift if held["direction"] == "higher" else -shift}
+        for score, held in scores.items()
+    }
+    files = {"stories": name, "references": "human"} | ({"against": against} if against else {})
+    config = {"mode": "paper", "look_back": "paper", "files": files}
+    content = {"stories": count, "names": list(scores), "scores": scores, "comparison": compared or None}
+    return Run(name, Path(name), {"stage": "evaluate", "config": config}, content)
+
+
+def sections(*systems: System, **options: Any) -> dict[str, Section]:
+    return {each.name: each for each in score_sections(systems, COLOURS, options.get("dataset"))}
+
+
+def table_of(section: Section) -> Table:
+    table = section.parts[0]
+    assert isinstance(table, Table)
+    return table
+
+
+def test_references_stand_apart_and_are_not_scored_against_themselves() -> None:
+    found = sections(System("human", [scored("human")]), System("disco", [scored("disco")]))
+    human, disco = table_of(found["main"]).rows
+    columns = [column.name for column in table_of(found["main"]).columns]
+    assert columns == ["B-1", "MSJ-2", "D-4", "rep-8"]  # the paper's order
+    assert human.kind == "aside"
+    assert [cell.value is None for cell in human.cells] == [True, True, False, False]
+    assert all(cell.value is not None for cell in disco.cells)
+
+
+def test_a_star_needs_to_beat_everyone() -> None:
+    better = scored("disco", against="plain", shift=0.1)
+    assert set(stars([better]).values()) == {"**"}
+    assert set(stars([better, scored("disco", against="other", shift=0.1, mark="*")]).values()) == {"*"}
+    assert set(stars([better, scored("disco", against="other", shift=-0.1)]).values()) == {""}
+    assert stars([scored("disco", against="human", shift=-0.1)]) == {}
+
+
+def test_ablations_have_a_table_of_their_own() -> None:
+    systems = [System(name, [scored(name)]) for name in ("plain", "disco", "disco w/o codes")]
+    found = sections(*systems)
+    assert [row.name for row in table_of(found["main"]).rows] == ["plain", "disco"]
+    assert [row.name for row in table_of(found["ablation"]).rows] == ["disco", "disco w/o codes"]
+
+
+def test_comparisons_name_the_other_system_and_leave_out_what_needs_references() -> None:
+    systems = [
+        System("plain", [scored("plain")]),
+        System("human", [scored("human")]),
+        System("disco", [scored("disco", against="plain"), scored("disco", against="human")]),
+    ]
+    section = comparison_section(systems)
+    assert section is not None
+    with_plain, with_human = (part for part in section.parts if isinstance(part, Table))
+    assert with_plain.title == "disco against plain"
+    assert [row.name for row in with_plain.rows] == ["B-1 ↑", "rep-8 ↓", "MSJ-2 ↑", "D-4 ↑"]
+    assert [row.name for row in with_human.rows] == ["rep-8 ↓", "D-4 ↑"]
+    assert comparison_section(systems[:1]) is None
+
+
+def test_the_papers_numbers_are_never_ours() -> None:
+    columns = [Column("B-1", "higher"), Column("unknown")]
+    ((heading, rows),) = paper_block("main", columns, "wikiplots")
+    assert "paper" in heading
+    assert "Table 2" in heading
+    assert {row.kind for row in rows} == {"paper"}
+    assert rows[-1].name == "DiscoDVT"
+    assert (rows[-1].cells[0].text, rows[-1].cells[0].value, rows[-1].cells[0].stars) == (
+        "20.57",
+        pytest.approx(0.2057),
+        "**",
+    )
+    assert rows[-1].cells[1].value is None
+    assert paper_block("ablation", columns, "writingprompts") == []
+    assert paper_block("main", columns, None) == []
+    assert paper_block("kl", [Column("KL")], "wikiplots")[0][1][0].cells[0].value == 0.0308
+
+
+def test_the_papers_numbers_need_its_scale() -> None:
+    check_scale([System("disco", [scored("disco", count=1000)])], "wikiplots")
+    with pytest.raises(BadRequest, match="12 stories, the paper scores 1,000"):
+        check_scale([System("disco", [scored("disco")])], "wikiplots")
+    with pytest.raises(BadRequest, match="no run with scores"):
+        check_scale([System("disco")], "wikiplots")
+
+
+def test_an_accuracy_of_a_handful_of_pairs_earns_nothing() -> None:
+    def accuracies(because: int, so: int) -> dict[str, Any]:
+        counts = {"because": because, "so": so, "and": 200}
+        return {f"accuracy-{marker}": {"signature": f"macro-accuracy|pairs:{n}|n:9"} for marker, n in counts.items()}
+
+    held = accuracies(1, 50)
+    assert [few_pairs(f"accuracy-{name}", held) for name in ("because", "so", "and")] == [True, False, False]
+    assert few_pairs("accuracy-causal", held)  # its rarest marker decides
+    assert few_pairs("accuracy", held)
+    assert not few_pairs("accuracy-conjunction", held)
+    assert not few_pairs("share-because", held)
+    assert not few_pairs("accuracy", accuracies(20, 50))
+    run = scored("disco", against="plain", shift=0.1)
+    each = run.content["comparison"]["B-1"]
+    few, many = ({"signature": f"s|pairs:{n}"} for n in (1, 90))
+    run.content["comparison"] = {
+        "accuracy-so": each | {"a": many, "b": few},  # the other side's pairs count as well
+        "accuracy-and": each | {"a": many, "b": many},
+    }
+    assert stars([run]) == {"accuracy-so": "", "accuracy-and": "**"}
+
+
+def test_one_story_has_no_interval_and_says_so() -> None:
+    run = scored("disco", count=1)
+    for score in run.content["scores"].values():
+        score |= {"low": None, "high": None}
+    cells = table_of(sections(System("disco", [run]))["main"]).rows[0].cells
+    assert {cell.interval for cell in cells} == {None}
+    assert all("no interval" in cell.tip for cell in cells)

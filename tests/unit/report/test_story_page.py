@@ -1,0 +1,61 @@
+"""The page of stories holds them unchanged, needs no network, and explains its codes."""
+
+import json
+import re
+from html import unescape
+
+import pytest
+
+from discodvt.errors import BadRequest
+from discodvt.report.story_page import read_meanings, story_page
+from discodvt.writing.stories_file import StoryRecord
+
+STORY = "The <fox> ran & hid.\nThen it slept."
+RECORD = StoryRecord(
+    "1", 'A "fox" & a hat', STORY, (12, 7, 12), 0, "nano", "end", ((12, 0, 10), (7, 10, 21), (-1, 21, len(STORY)))
+)
+
+
+def stories_in(page: str) -> list[str]:
+    found = re.findall(r'<p class="story">(.*?)</p>', page, flags=re.DOTALL)
+    return [unescape(re.sub(r"<[^>]+>", "", text)) for text in found]
+
+
+def test_the_page_holds_the_stories_unchanged_and_nothing_from_outside():
+    plain = StoryRecord("2", "Without a plan", "No <plan>.", (), 0, "bart", "end")
+    page = story_page([RECORD, plain])
+    assert stories_in(page) == [STORY, "No <plan>."]
+    assert not re.search(r"https?:|<script|<link|@import|url\(", page)
+    assert "<title>2 stories</title>" in page
+    assert "<title>A &quot;fox&quot; &amp; a hat</title>" in story_page([RECORD])
+
+
+def test_segments_and_plan_cells_can_be_reached_and_explain_themselves():
+    page = story_page([RECORD], meanings={12: "“once upon” · then 31%"})
+    assert page.count('data-tip="code 12: “once upon” · then 31%"') == 3  # one segment, two cells
+    assert page.count('data-tip="code 7"') == 2
+    for link in re.findall(r'href="#(\w+)"', page):
+        assert f'id="{link}"' in page
+    assert page.count('class="unreached"') == 1
+    assert re.findall(r"<(?:a|span) (?!href|class|id)", page) == []
+    assert all('tabindex="0"' in tag for tag in re.findall(r"<span [^>]*>", page))
+    assert "prefers-color-scheme:dark" in page
+
+
+def test_meanings_come_from_the_code_dictionary(tmp_path):
+    assert read_meanings(tmp_path) == {}
+    codes = [
+        {
+            "code": 12,
+            "share": 0.1,
+            "grams": [{"text": "once upon a time", "count": 9}],
+            "markers": [{"marker": "then", "share": 0.31}, {"marker": "and", "share": 0.2}],
+        },
+        {"code": 7, "share": 0.2, "grams": [{"text": "he was very sad", "count": 4}], "markers": []},
+        {"code": 8},
+    ]
+    (tmp_path / "codes.json").write_text(json.dumps({"codes": codes}))
+    assert read_meanings(tmp_path) == {12: "“once upon a time” · then 31% · and 20%", 7: "“he was very sad”", 8: ""}
+    (tmp_path / "codes.json").write_text("[]")
+    with pytest.raises(BadRequest, match="code dictionary"):
+        read_meanings(tmp_path)

@@ -1,0 +1,80 @@
+"""A story with its plan in the terminal: every code beside its text, with colours and without."""
+
+from io import StringIO
+
+from rich.console import Console
+
+from discodvt.report.code_colours import tint
+from discodvt.report.story_view import LiveText, PlanView, plan_rows
+from discodvt.writing.stories_file import StoryRecord
+
+STORY = "The [red] fox slept, and then it woke.\n\nThe end."
+PLAN = (12, 7, 201, 7, 9)
+
+
+def record(*ends: int, story: str = STORY, plan: tuple[int, ...] = PLAN, finish: str = "end") -> StoryRecord:
+    starts = (0, *ends[:-1])
+    codes = (*plan, *[-1] * len(ends))
+    segments = tuple((code, start, end) for code, start, end in zip(codes, starts, ends, strict=False))
+    return StoryRecord("1", "A fox", story, plan, 0, "nano", finish, segments)
+
+
+def shown(story: StoryRecord, *, width: int = 80, colours: bool = False) -> str:
+    file = StringIO()
+    console = Console(width=width, file=file, force_terminal=True, color_system="truecolor", no_color=not colours)
+    console.print(PlanView(story), soft_wrap=False)
+    return file.getvalue()
+
+
+def test_without_colours_each_row_has_its_code_in_brackets():
+    text = shown(record(19, 29, 41, len(STORY)))
+    assert "[ 12] The [red] fox slept,\n" in text
+    assert "[  7] and then\n" in text
+    assert "[201] it woke.\n\n      The\n" in text
+    assert "5 codes, 4 reached · 10 words · ended by itself · seed 0" in text
+
+
+def test_words_stay_whole_and_no_text_is_lost():
+    inside = record(6, 16, 27, len(STORY))  # in "[red]", "slept", "then"
+    rows = list(plan_rows(inside))
+    assert rows == [(12, "The [red]"), (7, "fox slept,"), (201, "and then"), (7, "it woke.\n\nThe end.")]
+    tiny = record(5, 6, len(STORY))  # a code that governs one letter keeps it
+    assert [piece for _, piece in plan_rows(tiny)] == ["The [", "red]", "fox slept, and then it woke.\n\nThe end."]
+
+
+def test_text_beyond_the_plan_has_no_code():
+    rows = list(plan_rows(record(20, len(STORY), plan=(12,))))
+    assert [code for code, _ in rows] == [12, None]
+
+
+def test_a_story_without_a_plan_is_shown_whole():
+    text = shown(StoryRecord("1", "A fox", STORY, (), 4, "bart", "length"))
+    assert "\nThe [red] fox slept, and then it woke.\n\nThe end.\n" in text
+    assert "10 words · cut at the length limit · seed 4" in text
+
+
+def test_long_rows_wrap_beside_their_code():
+    lines = shown(record(len(STORY)), width=31).splitlines()
+    assert max(map(len, lines[:-2])) <= 31
+    assert lines[2:4] == ["[ 12] The [red] fox slept, and", "      then it woke."]
+
+
+def test_a_code_has_one_colour_everywhere():
+    text = shown(record(19, 29, 41, len(STORY)), colours=True)
+    red, green, blue = bytes.fromhex(tint(7)[1:])
+    assert text.count(f"48;2;{red};{green};{blue}m") == 2
+    assert "[  7]" not in text
+    assert len({tint(code) for code in range(256)}) > 200
+
+
+def test_live_text_breaks_between_words_and_changes_nothing_else():
+    story = "Once upon a time there was a fox.\n\nIt slept: " + "z" * 30 + " and woke."
+    for size in (1, 3, 1000):
+        file = StringIO()
+        text = LiveText(Console(width=20, file=file))
+        for start in range(0, len(story), size):
+            text.write(story[start : start + size])
+        text.end()
+        assert file.getvalue().split() == story.split()
+        assert all(len(line.rstrip()) <= 20 or "z" in line for line in file.getvalue().splitlines())
+        assert "fox.\n\nIt" in file.getvalue()

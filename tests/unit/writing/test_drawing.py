@@ -1,0 +1,86 @@
+"""Drawing: the right symbols with the right frequencies, from streams that do not touch each other."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from discodvt.writing import drawing
+from discodvt.writing.drawing import draw, stream_key
+
+
+def keys(count: int, start: int = 0) -> np.ndarray:
+    return np.array([stream_key(0, index, "text") for index in range(start, start + count)], dtype=np.uint64)
+
+
+def at(count: int, position: int = 0) -> np.ndarray:
+    return np.full(count, position)
+
+
+def rows(logits: np.ndarray, count: int) -> np.ndarray:
+    return np.tile(logits.astype(np.float32), (count, 1))
+
+
+SCORES = np.random.default_rng(1).normal(0, 2, 40)
+SETTINGS = [
+    {},
+    {"top_p": 0.7},
+    {"top_k": 5},
+    {"top_k": 9, "top_p": 0.6},
+    {"min_p": 0.1},
+    {"top_p": 0.8, "min_p": 0.3, "temperature": 1.7},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_frequencies_are_those_of_hugging_faces_warpers(settings):
+    warpers = LogitsProcessorList([TemperatureLogitsWarper(settings.get("temperature", 1.0))])
+    if "top_k" in settings:
+        warpers.append(TopKLogitsWarper(settings["top_k"]))
+    if "top_p" in settings:
+        warpers.append(TopPLogitsWarper(settings["top_p"]))
+    if "min_p" in settings:
+        warpers.append(MinPLogitsWarper(settings["min_p"]))
+    expected = warpers(None, torch.tensor(SCORES)[None]).softmax(-1)[0].numpy()
+    count = 20_000
+    found = np.bincount(draw(rows(SCORES, count), keys(count), at(count), **settings), minlength=40) / count
+    assert not found[expected == 0].any()
+    assert np.abs(found - expected).max() < 4 * np.sqrt(0.25 / count)
+
+
+def test_a_nucleus_larger_than_the_first_look_is_found_whole(monkeypatch):
+    flat = np.zeros(100)
+    flat[50:] = -20
+    monkeypatch.setattr(drawing, "FIRST_LOOK", 4)
+    drawn = draw(rows(flat, 3000), keys(3000), at(3000), top_p=0.999)
+    assert set(drawn) == set(range(50))
+
+
+def test_a_draw_depends_on_its_own_stream_and_position_only():
+    logits = np.random.default_rng(0).normal(0, 2, (32, 300)).astype(np.float32)
+    together = draw(logits, keys(32), at(32, 5), top_p=0.9)
+    alone = [draw(logits[n : n + 1], keys(1, n), at(1, 5), top_p=0.9)[0] for n in range(32)]
+    assert together.tolist() == alone
+    assert together.tolist() != draw(logits, keys(32), at(32, 6), top_p=0.9).tolist()
+    assert stream_key(0, 1, "text") != stream_key(0, 1, "plan") != stream_key(1, 0, "plan")
+
+
+def test_neighbouring_positions_and_streams_are_independent():
+    same = rows(np.zeros(2), 4000)
+    here, next_to_it = draw(same, keys(4000), at(4000)), draw(same, keys(4000), at(4000, 1))
+    assert abs(np.corrcoef(here, next_to_it)[0, 1]) < 0.05
+    assert abs(np.corrcoef(here[:-1], here[1:])[0, 1]) < 0.05
+
+
+def test_rounding_hardly_ever_changes_a_draw():
+    random = np.random.default_rng(0)
+    logits = random.normal(0, 3, (4000, 500)).astype(np.float32)
+    moved = logits + random.normal(0, 1e-4, logits.shape).astype(np.float32)  # a hundred times float32's rounding
+    changed = np.mean(draw(logits, keys(4000), at(4000), top_p=0.9) != draw(moved, keys(4000), at(4000), top_p=0.9))
+    assert changed < 1e-3

@@ -1,0 +1,91 @@
+"""The generate stage with a writer that finishes stories in any order: nothing is lost, doubled or out of place."""
+
+import random
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from discodvt.errors import BadRequest
+from discodvt.writing.prompts import typed_prompts
+from discodvt.writing.requests import Request, Settings
+from discodvt.writing.stage import in_order, write_stories
+from discodvt.writing.stories_file import StoryRecord, read_records
+from discodvt.writing.story import Segment, WrittenStory
+
+PROMPTS = typed_prompts([f"prompt {number}" for number in range(6)])
+IDS = [f"{prompt}#{number}" for prompt in range(1, 7) for number in (1, 2)]
+
+
+class Scribe:
+    """A writer whose stories tell their request; a batch finishes in an order of its own."""
+
+    name = "scribe"
+    directory = Path("nowhere")
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def write_many(self, requests: Iterable[Request], settings: Settings, *, batch_size: int) -> Iterator[WrittenStory]:
+        batch = []
+        for request in requests:
+            if request.plan and max(request.plan) > 9:
+                raise BadRequest("code 10 is out of range")
+            self.asked.append(request.index)
+            text = f"{request.prompt}, {request.seed}, {request.index}."
+            plan = request.plan or (1, 2)
+            segments = (Segment(plan[0], 0, 3), Segment(-1, 3, len(text)))
+            batch.append(WrittenStory(request.prompt, text, plan, "end", segments, request.seed, request.index))
+            if len(batch) == batch_size:
+                yield from random.Random(batch_size).sample(batch, len(batch))
+                batch = []
+        yield from reversed(batch)
+
+
+def write(writer: Scribe, path=None, **changes) -> Iterator[StoryRecord]:
+    options = {"stories_each": 2, "seed": 3, "batch_size": 5, "output": path} | changes
+    return write_stories(writer, PROMPTS, Settings(), **options)
+
+
+def test_stories_come_in_the_order_they_were_asked_for():
+    records = list(write(Scribe()))
+    assert [record.id for record in records] == IDS
+    assert [record.story for record in records] == [f"prompt {n // 2}, 3, {n}." for n in range(12)]
+    assert records[0].segments == ((1, 0, 3), (-1, 3, 15))
+    assert {record.model for record in records} == {"scribe"}
+
+
+@pytest.mark.parametrize("stop", range(13))
+def test_stopped_after_any_story_it_resumes_and_writes_no_story_twice(tmp_path, stop):
+    writer, path = Scribe(), tmp_path / "stories.jsonl"
+    for number, _ in enumerate(write(writer, path), start=1):
+        if number == stop:
+            break
+    held = len(path.read_text().splitlines())
+    writer.asked = []
+    records = list(write(writer, path, batch_size=4))
+    assert records == list(write(Scribe())) == list(read_records(path))
+    assert writer.asked == list(range(held, 12))
+
+
+def test_the_files_of_the_model_are_part_of_the_request(tmp_path):
+    writer, path = Scribe(), tmp_path / "stories.jsonl"
+    writer.directory = tmp_path / "model"
+    weights = writer.directory / "prior" / "model.safetensors"
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(b"old")
+    list(write(writer, path))
+    weights.write_bytes(b"new")
+    with pytest.raises(BadRequest, match="another model files"):
+        list(write(writer, path))
+
+
+def test_a_request_the_writer_refuses_leaves_no_file(tmp_path):
+    with pytest.raises(BadRequest, match="out of range"):
+        list(write(Scribe(), tmp_path / "stories.jsonl", plan=(10,)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_in_order_holds_back_only_what_must_wait():
+    stories = [WrittenStory("p", "", (), "end", (), 0, index) for index in (4, 3, 6, 5)]
+    assert [story.index for story in in_order(stories, 3)] == [3, 4, 5, 6]

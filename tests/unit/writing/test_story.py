@@ -1,0 +1,57 @@
+"""The text of a story: bytes to characters, cut at a sentence, codes beside what they govern."""
+
+import pytest
+from unit.writing.toy_writer import TEXTS
+
+from discodvt.data.subwords import as_input, train_tokenizer
+from discodvt.writing.story import NO_CODE, Segment, cut_to_sentence, live_text, segments_of
+from discodvt.writing.subword_text import SubwordText
+
+
+def test_subwords_become_the_text_they_came_from_even_inside_a_character():
+    tokenizer = train_tokenizer(TEXTS[:1], 270)  # so few that é and the emoji are single bytes
+    text = as_input(TEXTS[1])
+    ids = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids
+    grown = SubwordText(tokenizer.backend_tokenizer).growing()
+    for id in [tokenizer.bos_token_id, *ids]:
+        grown.add(id)
+        assert text.startswith(grown.text)
+    grown.end()
+    assert grown.text == text == tokenizer.decode(ids, skip_special_tokens=True)
+    assert grown.starts == sorted(grown.starts)
+    half = SubwordText(tokenizer.backend_tokenizer).growing()
+    half.add(tokenizer.backend_tokenizer.encode("é", add_special_tokens=False).ids[0])
+    assert half.text == ""
+    half.end()
+    assert half.text == "\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("He ran. She sat. They we", "He ran. She sat."),
+        ("He ran. She sat.", "He ran. She sat."),
+        ('"Stop!" she cried. "Oh', '"Stop!" she cried.'),
+        ("He met Mr. Fox and", "He met Mr. Fox and"),  # no sentence ends
+    ],
+)
+def test_a_story_broken_off_is_cut_at_its_last_sentence_end(text, kept):
+    assert cut_to_sentence(text, earliest=0) == kept
+
+
+def test_a_cut_never_takes_more_than_was_held_back():
+    assert cut_to_sentence("He ran. She sat and sat and sat and", earliest=20) == "He ran. She sat and sat and sat and"
+
+
+def test_live_text_is_all_at_first_and_whole_sentences_later():
+    assert live_text(" He ran. She s", early=True) == "He ran. She s"
+    assert live_text(" He ran. She s", early=False) == "He ran."
+    assert live_text("", early=False) == live_text(" He ran.", early=False) == ""
+
+
+def test_segments_tile_the_text_and_say_what_is_past_the_plan():
+    starts = [-1, 2, 4, 6, 8, 10, 12]  # subwords of two characters, the first after a space that was stripped
+    segments = segments_of((7, 8), starts, 13, tokens_per_code=2)
+    assert segments == (Segment(7, 0, 4), Segment(8, 4, 8), Segment(NO_CODE, 8, 13))
+    assert segments_of((7, 8, 9, 1), starts, 7, tokens_per_code=2) == (Segment(7, 0, 4), Segment(8, 4, 7))
+    assert segments_of((), starts, 13, tokens_per_code=1) == ()

@@ -1,0 +1,225 @@
+"""The writer: the same story alone, in any batch, streamed or not; lengths, plans, and what it refuses."""
+
+import json
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from subprocess import run
+
+import pytest
+import torch
+from unit.writing.toy_writer import CODES, MOST_CODES, TOKENS_PER_CODE, save_bart, save_writer
+
+from discodvt.errors import BadRequest
+from discodvt.writing import Request, Settings, StoryWriter, WrittenStory
+from discodvt.writing.story import NO_CODE
+
+torch.set_num_threads(1)
+
+PROMPTS = (
+    "The fox who lost his hat",
+    "Ann",
+    "A café, and a very long prompt that fills more than one window of it all",
+)
+SETTINGS = Settings(min_tokens=3, max_tokens=40)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory) -> Path:
+    return save_writer(tmp_path_factory.mktemp("writer"))
+
+
+@pytest.fixture(scope="module")
+def writer(directory) -> StoryWriter:
+    return StoryWriter.from_pretrained(directory)
+
+
+@pytest.fixture(scope="module")
+def requests() -> list[Request]:
+    return [Request(PROMPTS[index % 3], index=index, seed=4) for index in range(24)]
+
+
+@pytest.fixture(scope="module")
+def alone(writer, requests) -> list[WrittenStory]:
+    return [story for request in requests for story in writer.write_many([request], SETTINGS, batch_size=1)]
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 32])
+def test_a_story_is_the_same_in_any_batch(writer, requests, alone, batch_size):
+    written = list(writer.write_many(iter(requests), SETTINGS, batch_size=batch_size))
+    assert sorted(written, key=lambda story: story.index) == alone
+    assert len({story.text for story in written}) > 20
+    assert {story.finish for story in written} == {"end", "length"}
+
+
+def test_a_story_is_the_same_in_any_order_and_streamed(writer, requests, alone):
+    backwards = writer.write_many(reversed(requests), SETTINGS, batch_size=7)
+    assert sorted(backwards, key=lambda story: story.index) == alone
+    for request, story in zip(requests, alone, strict=True):
+        stream = writer.stream(request, SETTINGS)
+        assert "".join(stream) == story.text
+        assert stream.story == story
+
+
+def test_write_is_one_of_many(writer, alone):
+    assert writer.write(PROMPTS[1], seed=4, index=1, min_tokens=3, max_tokens=40) == alone[1]
+    assert writer.write(PROMPTS[1], seed=5, index=1, min_tokens=3, max_tokens=40) != alone[1]
+
+
+def test_segments_tile_the_text(alone):
+    for story in alone:
+        edges = [edge for segment in story.segments for edge in (segment.start, segment.end)]
+        assert edges[:1] + edges[-1:] == [0, len(story.text)]
+        assert edges[1:-1:2] == edges[2::2]
+        codes = tuple(segment.code for segment in story.segments)
+        reached = codes[:-1] if codes[-1] == NO_CODE else codes
+        assert set(reached) <= set(story.plan)
+        assert story.text == story.text.strip()
+
+
+def test_a_given_plan_is_followed_and_leaves_the_text_its_stream(writer, alone):
+    story = alone[0]
+    again = writer.write(story.prompt, seed=4, plan=story.plan, min_tokens=3, max_tokens=40)
+    assert again == story
+    other = writer.write(story.prompt, seed=4, plan=[1, 2, 3], min_tokens=30, max_tokens=40)
+    assert other.plan == (1, 2, 3)
+    assert other.text != story.text
+    assert [segment.code for segment in other.segments][:4] == [1, 2, 3, NO_CODE]
+
+
+def test_lengths_are_kept(writer, requests):
+    exact = Settings(min_tokens=17, max_tokens=17, min_codes=4, max_codes=4, top_p=1.0)
+    for story in writer.write_many(requests, exact):
+        assert story.finish == "length"
+        assert len(story.plan) == 4
+    default = [story.plan for story in writer.write_many(requests)]
+    assert max(map(len, default)) == MOST_CODES
+    assert all(plan and max(plan) < CODES for plan in default)
+    assert writer.lengths.max_tokens == MOST_CODES * TOKENS_PER_CODE
+
+
+def test_greedy_and_cold_take_no_chances(writer):
+    settled = {"plan_temperature": 0.0, "max_tokens": 30}
+    greedy = writer.write(PROMPTS[0], greedy=True, seed=1, **settled)
+    assert greedy.text == writer.write(PROMPTS[0], temperature=0.0, seed=2, **settled).text
+    assert greedy.text == writer.write(PROMPTS[0], top_k=1, seed=3, **settled).text
+
+
+def test_a_repetition_penalty_makes_repetition_rarer(writer):
+    def distinct(penalty: float) -> int:
+        stories = writer.write_many(
+            [Request("Ann", index=n) for n in range(8)],
+            Settings(min_tokens=36, greedy=True, repetition_penalty=penalty),
+        )
+        return sum(len(set(story.text)) for story in stories)
+
+    assert distinct(5.0) > 1.2 * distinct(1.0)
+
+
+def test_the_plan_of_a_story_is_the_posteriors(writer):
+    text = "Once there was a fox. He lost his hat."
+    ids = writer.tokenizer(" " + text, add_special_tokens=False).input_ids
+    read = torch.tensor([[0, *ids]])
+    assert writer.plan_of(text) == tuple(writer.model.plan(read, torch.ones_like(read))[0].tolist())
+    with pytest.warns(UserWarning, match="was read up to subword 35"):
+        assert len(writer.plan_of(text * 9)) == MOST_CODES
+
+
+def test_a_long_prompt_is_cut_with_a_warning(writer):
+    # `fox` is two subwords here
+    with pytest.warns(UserWarning, match="cut to the model's 78"):
+        long = writer.write("fox " * 5000, max_tokens=5, min_tokens=1)
+    assert long.text == writer.write("fox " * (78 // 2), max_tokens=5, min_tokens=1).text
+
+
+def test_half_precision_is_opened_as_float32(tmp_path, directory):
+    save_writer(tmp_path, dtype=torch.float16)
+    story = StoryWriter.from_pretrained(tmp_path).write("Ann", max_tokens=30)
+    assert story.text
+    assert StoryWriter.from_pretrained(tmp_path)._generator.decoder.positions.dtype == torch.float32
+
+
+def test_int8_stories_do_not_depend_on_their_batch_either(directory, requests, monkeypatch):
+    monkeypatch.setattr("discodvt.writing.linear.WORTH_QUANTISING", 1)
+    quantised = StoryWriter.from_pretrained(directory, int8=True)
+    batches = [
+        sorted(quantised.write_many(requests[:8], SETTINGS, batch_size=size), key=lambda story: story.index)
+        for size in (1, 3)
+    ]
+    assert batches[0] == batches[1]
+
+
+def test_a_plain_bart_writes_without_a_plan(tmp_path):
+    bart = StoryWriter.from_pretrained(save_bart(tmp_path))
+    story = bart.write("The fox", max_tokens=20)
+    assert story.text
+    assert (story.plan, story.segments, bart.prior) == ((), (), None)
+    with pytest.raises(BadRequest, match="follows no plan"):
+        bart.write("The fox", plan=[1])
+    with pytest.raises(BadRequest, match="knows no plans"):
+        bart.plan_of("The fox")
+
+
+def test_without_a_prior_every_request_brings_its_plan(tmp_path):
+    writer = StoryWriter.from_pretrained(save_writer(tmp_path, prior=False))
+    assert writer.write("Ann", plan=[1, 2]).text
+    with pytest.raises(BadRequest, match="train the `prior` stage"):
+        writer.write("Ann")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "plan", "told"),
+    [
+        ("  \n", None, "an empty prompt"),
+        ("Ann", (3, CODES), f"code {CODES} is none of the model's {CODES}"),
+        ("Ann", (-1,), "code -1"),
+        ("Ann", (1,) * 21, "21 codes; the model's positions hold 1 to 20"),
+        ("Ann", (), "0 codes"),
+    ],
+)
+def test_requests_that_cannot_be(writer, prompt, plan, told):
+    with pytest.raises(BadRequest, match=told):
+        writer.write(prompt, plan=plan)
+    with pytest.raises(BadRequest, match=told):
+        writer.stream(Request(prompt, plan=plan))  # before the first piece
+
+
+def test_directories_that_are_no_writer(directory, tmp_path):
+    def refused(source, told: str) -> None:
+        with pytest.raises(BadRequest, match=told):
+            StoryWriter.from_pretrained(source)
+
+    refused(tmp_path / "nowhere", "no such directory")
+    refused(tmp_path, "no config.json")
+    refused(directory / "prior", "a prior alone")
+    broken = tmp_path / "broken"
+    shutil.copytree(directory, broken)
+    config = json.loads((broken / "config.json").read_text())
+    (broken / "config.json").write_text(json.dumps(config | {"decoder_layers": 3}))
+    refused(broken, "no weight generator.model.decoder.layers.2")
+    (broken / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
+    refused(broken, "no DiscoDVT and no BART")
+    (broken / "config.json").write_text("[")
+    refused(broken, "no JSON object")
+    (broken / "config.json").write_text(json.dumps(config))
+    (broken / "model.safetensors").write_bytes(b"nothing")
+    refused(broken, "cannot be opened")
+    (broken / "model.safetensors").rename(broken / "pytorch_model.bin")
+    refused(broken, "no weights in safetensors")
+
+
+def test_bad_settings_are_refused_before_anything_is_written(writer):
+    with pytest.raises(BadRequest, match="80 positions"):
+        writer.write_many(iter(()), replace(SETTINGS, max_tokens=81))
+    with pytest.raises(BadRequest, match="batch_size 0"):
+        writer.write_many(iter(()), SETTINGS, batch_size=0)
+
+
+def test_writing_imports_no_model_classes(directory):
+    code = (
+        "import sys; from discodvt import StoryWriter; "
+        f"StoryWriter.from_pretrained({str(directory)!r}).write('Ann', max_tokens=3); "
+        "print([name for name in ('transformers', 'scipy', 'sympy') if name in sys.modules])"
+    )
+    assert run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -1,12 +1,14 @@
 # Two commands do it all: `make story` and `make test`. Both set up what they need in .venv and reuse it.
 PYTHON ?= python3
+PROMPT ?= The fox who lost his hat
+export PROMPT
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: story test check docs clean
 
 story: .venv/story.ready
-	@$(BIN)/discodvt annotate --show src/discodvt/assets/sample_story.txt
+	@$(BIN)/discodvt generate --show-plan "$$PROMPT"
 
 test: .venv/dev.ready
 	$(BIN)/python -m pytest

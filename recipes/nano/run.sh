@@ -1,6 +1,6 @@
 #!/bin/sh
 # The storyteller that ships, from raw text to a writer, and what it is measured against.
-# usage: recipes/nano/run.sh DATA    (DATA has tiny/ and tales/: see docs/storyteller.md)
+# usage: recipes/nano/run.sh DATA    (DATA has tiny/ and tales/: see src/discodvt/assets/storyteller/README.md)
 set -e
 mkdir -p runs/nano
 cat "$1/tiny/train.jsonl.gz" "$1/tales/tales.jsonl.gz" > runs/nano/train.jsonl.gz

@@ -1,4 +1,4 @@
-"""Put a trained writer into the package: half precision, its own lengths, a card with unselected stories.
+"""Put a trained writer into the package: half precision, its own settings, a card with unselected stories.
 
 usage: python recipes/nano/ship.py runs/nano/writer FIGURES.md [src/discodvt/assets/storyteller]
 
@@ -16,22 +16,24 @@ from safetensors.torch import load_file, save_file
 from discodvt import StoryWriter
 
 PROMPTS = ("The fox who lost his hat", "Once upon a time, there was a little girl named Lily.")
-LENGTHS = {"": {"min_new_tokens": 40, "max_new_tokens": 320, "prompt_tokens": 48}, "prior": {"min_new_tokens": 8}}
-KEPT = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+OWN = {  # the model's own lengths, and a temperature at which a small model is fluent
+    "": {"min_new_tokens": 40, "max_new_tokens": 320, "prompt_tokens": 48, "temperature": 0.7},
+    "prior": {"min_new_tokens": 8},
+}
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 
 
 def main(writer: Path, figures: Path, out: Path) -> None:
     shutil.rmtree(out, ignore_errors=True)
-    for part, lengths in LENGTHS.items():
+    for part, own in OWN.items():
         (out / part).mkdir(parents=True, exist_ok=True)
-        for name in KEPT:
-            if (writer / part / name).exists():
-                shutil.copy(writer / part / name, out / part / name)
+        for name in ("config.json", "generation_config.json", *(() if part else TOKENIZER)):
+            shutil.copy(writer / part / name, out / part / name)
         weights = load_file(writer / part / "model.safetensors")
         halves = {name: weight.to(torch.float16) for name, weight in weights.items()}
         save_file(halves, out / part / "model.safetensors", metadata={"format": "pt"})
         path = out / part / "generation_config.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | lengths, indent=2, sort_keys=True) + "\n")
+        path.write_text(json.dumps(json.loads(path.read_text()) | own, indent=2, sort_keys=True) + "\n")
     card = [figures.read_text(encoding="utf-8").rstrip(), "", "## Ten unselected stories", ""]
     storyteller = StoryWriter.from_pretrained(out)
     for prompt in PROMPTS:

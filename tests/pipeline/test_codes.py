@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from discodvt.data.batches import in_order
 from discodvt.data.collate import collate
 from discodvt.data.subwords import train_tokenizer
 from discodvt.errors import BadRequest
+from discodvt.evaluation.codes import probe
 from discodvt.evaluation.codes.checkpoints import open_planner
 from discodvt.evaluation.codes.compare import comparison, read_measured
 from discodvt.evaluation.codes.measure import measure_codes
@@ -32,6 +34,14 @@ from discodvt.training.stages import Plan
 torch.set_num_threads(1)
 CODES, POSITIONS = 12, 64
 QUICK = {"split": "valid", "train_stories": 40, "resamples": 20, "story_tokens": POSITIONS, "prompt_tokens": 8}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def impatient_probe() -> Iterator[None]:
+    """A probe that gives up early: the latents of random weights tell it nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(probe, "LOOK_EVERY_STEPS", 5)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ def bench_generate(model: str | None = None, *, rounds: int = 3, scale: float = 
             _own_lengths(writer, rounds, scale),
             _int8(writer, 1, tokens, rounds),
             _start_up(directory, rounds),
-            _determinism(writer, max(4, round(STORIES * scale))),
+            _determinism(writer, scale),
         ]
         base = StoryWriter.from_pretrained(random_writer(Path(scratch) / "random-bart-base", BASE, planned=False))
         tokens = max(4, round(BASE_TOKENS * scale))
@@ -131,27 +131,29 @@ def _start_up(directory: Path, rounds: int) -> Row:
     )
 
 
-def _determinism(writer: StoryWriter, stories: int) -> Row:
+def _determinism(writer: StoryWriter, scale: float) -> Row:
     """The share of stories that differ over batch sizes, one and two threads, streamed or not."""
+    stories = max(4, round(STORIES * scale))
+    settings = Settings(max_tokens=max(8, min(writer.lengths.max_tokens, round(writer.lengths.max_tokens * scale))))
     requests = [Request(PROMPTS[n % len(PROMPTS)], index=n) for n in range(stories)]
-    expected = _in_order(writer, requests, 1)
+    expected = _in_order(writer, requests, settings, 1)
     different = compared = 0
     for threads in (1, 2):
         with _threads(threads):
             for size in (1, 7, 32):
-                different += _differing(_in_order(writer, requests, size), expected)
-            different += _differing([_streamed(writer, request) for request in requests], expected)
+                different += _differing(_in_order(writer, requests, settings, size), expected)
+            different += _differing([_streamed(writer, request, settings) for request in requests], expected)
         compared += 4 * stories
     note = f"{different} of {compared:,} differ: batch 1, 7, 32 and streamed, 1 and 2 threads"
     return ratio_row("stories that differ / stories", [different], [compared], at_most=0.001, note=note)
 
 
-def _in_order(writer: StoryWriter, requests: Sequence[Request], size: int) -> list[WrittenStory]:
-    return sorted(writer.write_many(requests, batch_size=size), key=lambda story: story.index)
+def _in_order(writer: StoryWriter, requests: Sequence[Request], settings: Settings, size: int) -> list[WrittenStory]:
+    return sorted(writer.write_many(requests, settings, batch_size=size), key=lambda story: story.index)
 
 
-def _streamed(writer: StoryWriter, request: Request) -> WrittenStory:
-    stream = writer.stream(request)
+def _streamed(writer: StoryWriter, request: Request, settings: Settings) -> WrittenStory:
+    stream = writer.stream(request, settings)
     text = "".join(stream)
     if text != stream.story.text:
         raise WorkFailed("the pieces of a streamed story do not join to its text")

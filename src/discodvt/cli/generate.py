@@ -45,7 +45,9 @@ def generate(
     top_p: Annotated[float | None, typer.Option(help="Nucleus; default 0.9.")] = None,
     top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest subwords only; default: all.")] = None,
     min_p: Annotated[float | None, typer.Option(help="Leave out what is below this share of the likeliest.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="Below 1 safer, above 1 bolder; default 1.")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Below 1 safer, above 1 bolder; default the model's own, or 1.")
+    ] = None,
     repetition_penalty: Annotated[float | None, typer.Option(help="Above 1 shuns words used; default 1.")] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="Always the likeliest subword.")] = False,
     batch_size: Annotated[int, typer.Option(help="Stories written at a time; does not change them.")] = 32,

@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from discodvt.discourse import CATEGORIES, MARKERS
+from discodvt.evaluation.discourse.accuracy import FEWEST_PAIRS
 
-FEWEST = 20
-NOTE = f"† fewer than {FEWEST} pairs of some marker: neither best nor starred."
+NOTE = f"† fewer than {FEWEST_PAIRS} pairs of some marker: neither best nor starred."
 
 
 def few_pairs(name: str, scores: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether the score `name` is an accuracy over a marker with fewer than FEWEST pairs; `scores` are its system's."""
+    """Whether `name` is an accuracy over a marker with too few pairs; `scores` are all of its system."""
     kind, _, of = name.partition("-")
     if kind != "accuracy":
         return False
     markers = CATEGORIES.get(of, (of,)) if of else MARKERS
     counts = (_pairs(scores[f"accuracy-{marker}"]) for marker in markers if f"accuracy-{marker}" in scores)
-    return any(count is not None and count < FEWEST for count in counts)
+    return any(count is not None and count < FEWEST_PAIRS for count in counts)
 
 
 def _pairs(score: Mapping[str, Any]) -> int | None:

@@ -153,21 +153,17 @@ class Decoder:
         """The last symbols of the first B stories to logits [B, V] of the next; `longest`: positions so far."""
         symbols = torch.tensor(last + last[:1] * (FEWEST_ROWS - len(last)), device=desk.rows.device)
         count = len(symbols)
-        rows, positions = desk.rows[:count], desk.positions[:count]
-        window = -(-(longest + 1) // WINDOW) * WINDOW
+        rows, positions, mask, prompt_mask, caches, prompts = desk.view(count, -(-(longest + 1) // WINDOW) * WINDOW)
         desk.mask[rows, positions] = 0.0
-        mask, prompt_mask = desk.mask[:count, None, None, :window], desk.prompt_mask[:count, None, None]
         heads = (count, -1, self.heads, self.width // self.heads)
         x = self._norm(F.embedding(symbols, self._embedding) + desk.control[rows, positions])
-        for layer, cache, prompt in zip(self.layers, desk.caches, desk.prompts, strict=True):
+        for layer, (cache, keys, values), prompt in zip(self.layers, caches, prompts, strict=True):
             qkv = layer.qkv(x).view(heads)
             cache[:, rows, :, positions] = qkv[:, 1:]
-            keys, values = cache[:, :count, :, :window].unbind(0)  # [B, H, window, D / H]
             mixed = F.scaled_dot_product_attention(qkv[:, 0, :, None], keys, values, attn_mask=mask)
             x = layer.self_norm(x + layer.self_out(mixed.reshape(count, self.width)))
             query = layer.query(x).view(heads)  # [B, 1, H, D / H]
-            keys, values = prompt[:, :count].unbind(0)
-            mixed = F.scaled_dot_product_attention(query.transpose(1, 2), keys, values, attn_mask=prompt_mask)
+            mixed = F.scaled_dot_product_attention(query.transpose(1, 2), *prompt, attn_mask=prompt_mask)
             x = layer.cross_norm(x + layer.cross_out(mixed.reshape(count, self.width)))
             x = layer.final_norm(x + layer.down(self._activation(layer.up(x))))
         desk.positions[: len(last)] += 1

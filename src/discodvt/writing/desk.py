@@ -1,10 +1,23 @@
 """Room for the stories in the making: keys and values, control, and masks; story b is row b of each."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from discodvt.writing.bart import FEWEST_ROWS, WINDOW, Decoder
+
+
+class View(NamedTuple):
+    """The first rows of a desk, as far as attention has to look."""
+
+    rows: Tensor  # [B]
+    positions: Tensor  # [B]
+    mask: Tensor  # [B, 1, 1, window]
+    prompt_mask: Tensor  # [B, 1, 1, N]
+    caches: list[tuple[Tensor, Tensor, Tensor]]  # for each layer the whole cache, keys and values [B, H, window, D / H]
+    prompts: list[tuple[Tensor, Tensor]]  # for each layer keys and values [B, H, N, D / H]
 
 
 class Desk:
@@ -21,6 +34,21 @@ class Desk:
         self.prompt_mask = like.new_zeros(rows, WINDOW)
         self.positions = torch.zeros(rows, dtype=torch.long, device=like.device)
         self.rows = torch.arange(rows, device=like.device)
+        self._view: tuple[int, int, View] | None = None
+
+    def view(self, count: int, window: int) -> View:
+        """The first `count` rows and `window` positions; the same view serves until one of the two changes."""
+        if self._view is None or self._view[:2] != (count, window):
+            view = View(
+                rows=self.rows[:count],
+                positions=self.positions[:count],
+                mask=self.mask[:count, None, None, :window],
+                prompt_mask=self.prompt_mask[:count, None, None],
+                caches=[(room, room[0, :count, :, :window], room[1, :count, :, :window]) for room in self.caches],
+                prompts=[(room[0, :count], room[1, :count]) for room in self.prompts],
+            )
+            self._view = (count, window, view)
+        return self._view[2]
 
     def seat(self, row: int, control: Tensor, prompt: list[Tensor]) -> None:
         """Give a row to a new story: its control [T, D], and the keys and values of its prompt."""
@@ -45,5 +73,6 @@ class Desk:
         """Make room for a prompt longer than all before it."""
         more = -(-length // WINDOW) * WINDOW - self.prompt_mask.shape[1]
         if more > 0:
+            self._view = None
             self.prompts = [F.pad(room, (0, 0, 0, more)) for room in self.prompts]
             self.prompt_mask = F.pad(self.prompt_mask, (0, more), value=float("-inf"))

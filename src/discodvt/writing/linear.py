@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from discodvt.errors import BadRequest
 from discodvt.writing.weights import Weights
 
-WORTH_QUANTISING = 400_000  # weights; below, quantising the input costs more than the smaller matrix saves
+LARGE = 400_000  # weights; for smaller matrices a special kernel costs more than it saves
 _TINY = 1e-12
 
 Norm = Callable[[Tensor], Tensor]
@@ -29,6 +29,25 @@ class Dense:
 
     def __call__(self, x: Tensor) -> Tensor:
         return torch.addmm(self._bias, x, self._weight)
+
+
+class HalfDense:
+    """The same for weights that are stored in half precision: float32 arithmetic on half the memory traffic."""
+
+    __slots__ = ("_packed",)
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        self._packed = torch.ops.quantized.linear_prepack_fp16(weight, bias)
+
+    @staticmethod
+    def fits(weight: Tensor) -> bool:
+        """Whether these weights lose nothing, and this machine has the kernel (x86 with AVX2)."""
+        kernel = weight.device.type == "cpu" and torch.backends.quantized.engine in ("x86", "fbgemm")
+        return kernel and torch.equal(weight.half().float(), weight)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        product: Tensor = torch.ops.quantized.linear_dynamic_fp16(x, self._packed)
+        return product
 
 
 class Int8Dense:
@@ -57,12 +76,16 @@ class Int8Dense:
         return torch.addcmul(self._bias, product[1:], scales)
 
 
-Linear = Dense | Int8Dense
+Linear = Dense | HalfDense | Int8Dense
 
 
 def linear(weight: Tensor, bias: Tensor, *, int8: bool) -> Linear:
-    """A linear layer, in int8 where that was asked for and pays."""
-    return Int8Dense(weight, bias) if int8 and weight.numel() >= WORTH_QUANTISING else Dense(weight, bias)
+    """The layer that is fastest for this weight [out, in]; int8 only where it was asked for."""
+    if weight.numel() < LARGE:
+        return Dense(weight, bias)
+    if int8:
+        return Int8Dense(weight, bias)
+    return HalfDense(weight, bias) if HalfDense.fits(weight) else Dense(weight, bias)
 
 
 def fused(weights: Weights, *names: str, int8: bool) -> Linear:

@@ -26,6 +26,7 @@ class Opened:
     directory: Path
     subwords: Tokenizer
     lengths: Lengths
+    temperature: float
     generator: Bart
     latent: Latent | None
     prior: Bart | None
@@ -49,14 +50,17 @@ def open_writer(source: str | Path | None, device: torch.device, *, int8: bool) 
         if codes.get("num_codes") != latent.num_codes:
             raise BadRequest(f"{directory / 'prior'}: the prior of another model; train the `prior` stage on this one")
         prior = _prior(Weights(directory / "prior", device), codes, int8)
+    own = read_settings(directory / "generation_config.json")
     lengths = model_lengths(
         len(generator.decoder.positions),
-        read_settings(directory / "generation_config.json"),
+        own,
         prior=read_settings(directory / "prior" / "generation_config.json"),
         max_codes=codes.get("max_codes", 0),
         tokens_per_code=latent.tokens_per_code if latent else 0,
     )
-    return Opened(name, directory, _subwords(directory), lengths, generator, latent, prior)
+    return Opened(
+        name, directory, _subwords(directory), lengths, own.get("temperature") or 1.0, generator, latent, prior
+    )
 
 
 def _generator(weights: Weights, config: dict[str, Any], int8: bool) -> Bart:

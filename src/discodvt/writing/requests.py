@@ -17,12 +17,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to draw. Lengths left None are the model's own (see `discodvt.writing.lengths`)."""
+    """How to draw. Lengths and a temperature left None are the model's own (see `discodvt.writing.lengths`)."""
 
     top_p: float = 0.9  # the nucleus: the fewest subwords that together have this probability
     top_k: int = 0  # 0: off
     min_p: float = 0.0  # share of the likeliest subword's probability; 0: off
-    temperature: float = 1.0  # 0: greedy
+    temperature: float | None = None  # 0: greedy
     repetition_penalty: float = 1.0  # 1: off
     greedy: bool = False
     min_tokens: int | None = None
@@ -37,7 +37,8 @@ class Settings:
         _check(0 <= self.min_p < 1, f"min_p {self.min_p:g}", "0 (off) or more, and below 1")
         _check(0 < self.repetition_penalty < _LARGE, f"repetition_penalty {self.repetition_penalty:g}", "above 0")
         for name in ("temperature", "plan_temperature"):
-            _check(0 <= getattr(self, name) < _LARGE, f"{name} {getattr(self, name):g}", "0 (no chance) or more")
+            value = getattr(self, name)
+            _check(value is None or 0 <= value < _LARGE, f"{name} {value}", "0 (no chance) or more")
         for unit in ("tokens", "codes"):
             low, high = getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
             _check(low is None or low >= 0, f"min_{unit} {low}", "0 or more")
@@ -48,7 +49,7 @@ class Settings:
     @property
     def chance(self) -> bool:
         """Whether subwords are drawn, or always the likeliest is taken."""
-        return not self.greedy and self.temperature > 0
+        return not self.greedy and self.temperature != 0
 
 
 _LARGE = 1e6

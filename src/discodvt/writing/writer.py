@@ -47,6 +47,7 @@ class StoryWriter:
 
     def __init__(self, parts: Opened) -> None:
         self.name, self.directory, self.lengths = parts.name, parts.directory, parts.lengths
+        self.temperature = parts.temperature  # where nobody asks for another
         self._generator, self._latent, self._prior = parts.generator, parts.latent, parts.prior
         self._tokenizer, self._subwords = parts.subwords, SubwordText(parts.subwords)
         self.device = parts.generator.decoder.positions.device
@@ -124,13 +125,13 @@ class StoryWriter:
     def _write_many(self, requests: Iterable[Request], settings: Settings, rows: int) -> Iterator[WrittenStory]:
         _, longest = self.lengths.tokens(settings)
         drafts = self._drafts(requests, settings, rows)
-        for draft in decode(self._generator, drafts, manner_of(settings), rows=rows, length=longest):
+        for draft in decode(self._generator, drafts, manner_of(settings, self.temperature), rows=rows, length=longest):
             if draft.done:
                 yield self._story(draft)
 
     def _stream(self, draft: "StoryDraft", settings: Settings) -> Generator[str, None, WrittenStory]:
         text, shown = self._subwords.growing(), 0
-        for _ in decode(self._generator, [draft], manner_of(settings), rows=1, length=draft.most):
+        for _ in decode(self._generator, [draft], manner_of(settings, self.temperature), rows=1, length=draft.most):
             if not draft.ended:
                 text.add(draft.symbols[-1])
             if not draft.done:
@@ -257,9 +258,11 @@ class StoryDraft(Draft):
     plan: tuple[int, ...]
 
 
-def manner_of(settings: Settings) -> Manner:
+def manner_of(settings: Settings, own_temperature: float = 1.0) -> Manner:
+    """How symbols are drawn; the model's own temperature stands in where none is asked for."""
+    asked = own_temperature if settings.temperature is None else settings.temperature
     return Manner(
-        temperature=settings.temperature if settings.chance else 0.0,
+        temperature=asked if settings.chance else 0.0,
         top_k=settings.top_k,
         top_p=settings.top_p,
         min_p=settings.min_p,

@@ -4,7 +4,7 @@ from discodvt.bench import train as bench
 
 
 def test_rows_with_small_shapes(monkeypatch):
-    small = bench._bart(16, 1, 2, 50)
+    small = bench._bart(16, (1, 1), 2, 50)
     sizes = {"num_codes": 8, "code_width": 8, "conv_channels": 8, "relation_width": 4}
     monkeypatch.setattr(bench, "WORKLOADS", {"toy": bench.Workload(small, sizes, 4, 40, 6, at_most=1e9)})
     monkeypatch.setattr(bench, "_peak_memory", lambda name, *, planned, scale: 2e6 if planned else 1e6)

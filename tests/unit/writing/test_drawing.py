@@ -11,7 +11,6 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from discodvt.writing import drawing
 from discodvt.writing.drawing import draw, stream_key
 
 
@@ -54,20 +53,24 @@ def test_frequencies_are_those_of_hugging_faces_warpers(settings):
     assert np.abs(found - expected).max() < 4 * np.sqrt(0.25 / count)
 
 
-def test_a_nucleus_larger_than_the_first_look_is_found_whole(monkeypatch):
-    flat = np.zeros(100)
-    flat[50:] = -20
-    monkeypatch.setattr(drawing, "FIRST_LOOK", 4)
-    drawn = draw(rows(flat, 3000), keys(3000), at(3000), top_p=0.999)
-    assert set(drawn) == set(range(50))
+@pytest.mark.parametrize("settings", [{"top_p": 0.999}, {"top_k": 3000}, {"top_p": 1.0}])
+def test_a_nucleus_of_unlikely_symbols_is_found_whole(settings):
+    """As flat as it gets, beside a row that is sure of itself."""
+    logits = np.full((2, 5000), -30.0, dtype=np.float32)
+    logits[0, :3000] = 0.0
+    logits[1, 7] = 0.0
+    drawn = np.array([draw(logits.copy(), keys(2, 2 * n), at(2), **settings) for n in range(1500)])
+    assert 1100 < np.unique(drawn[:, 0]).size < 1250  # 3000 (1 - exp(-1/2)) = 1180
+    assert drawn[:, 0].max() in range(2900, 3000)
+    assert set(drawn[:, 1]) == {7}
 
 
 def test_a_draw_depends_on_its_own_stream_and_position_only():
     logits = np.random.default_rng(0).normal(0, 2, (32, 300)).astype(np.float32)
-    together = draw(logits, keys(32), at(32, 5), top_p=0.9)
-    alone = [draw(logits[n : n + 1], keys(1, n), at(1, 5), top_p=0.9)[0] for n in range(32)]
+    together = draw(logits.copy(), keys(32), at(32, 5), top_p=0.9)
+    alone = [draw(logits[n : n + 1].copy(), keys(1, n), at(1, 5), top_p=0.9)[0] for n in range(32)]
     assert together.tolist() == alone
-    assert together.tolist() != draw(logits, keys(32), at(32, 6), top_p=0.9).tolist()
+    assert together.tolist() != draw(logits.copy(), keys(32), at(32, 6), top_p=0.9).tolist()
     assert stream_key(0, 1, "text") != stream_key(0, 1, "plan") != stream_key(1, 0, "plan")
 
 

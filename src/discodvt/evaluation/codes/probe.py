@@ -2,10 +2,12 @@
 
 The head is the model's own kind, new for every probe, trained on the mean latents of EDU pairs at argmax codes. Latents
 are first brought to mean 0 and variance 1 per dimension, which the head's first layer could undo, so that models
-whose latents differ in scale are trained alike. Every tenth training story chooses when to stop.
+whose latents differ in scale are trained alike. Training goes on until the loss of every tenth story stands still:
+probes stopped at a fixed early step rank models by how fast they are learned, which can turn a comparison round.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -21,7 +23,19 @@ from discodvt.model.relations import RelationHead
 MARKER_LABELS = LABELS.index(UNKNOWN)
 HELD_OUT = 10
 PAIRS_PER_STEP = 256
-LOOK_EVERY_STEPS = 50
+LOOK_EVERY_STEPS = 100
+PATIENCE_LOOKS = 5
+LEAST_GAIN = 1e-3  # nats a pair: what counts as progress
+SLOWEST = 1e-4  # learning rate
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """A probe's answers: 1 for every pair it got right [P]; and whether it had learned all it could."""
+
+    hits: Floats
+    steps: int
+    converged: bool
 
 
 def marker_logits(head: RelationHead, left: Tensor, right: Tensor) -> Tensor:
@@ -45,8 +59,8 @@ def right_answers(head: RelationHead, pairs: Pairs) -> Floats:
     return torch.cat(right).double().numpy() if right else np.zeros(0)
 
 
-def probe(train: Pairs, test: Pairs, *, relation_width: int, steps: int = 1000, seed: int = 0) -> Floats:
-    """Train a fresh head on `train` and answer `test`: 1 for every pair it gets right [P]."""
+def probe(train: Pairs, test: Pairs, *, relation_width: int, max_steps: int = 20_000, seed: int = 0) -> Probed:
+    """Train a fresh head on `train` until it learns no more, and let it answer `test`."""
     chooses = torch.from_numpy(train.story % HELD_OUT == 0)
     if not chooses.any() or chooses.all():
         raise BadRequest("too few training pairs joined by a marker for a probe; give more with --train-stories")
@@ -58,28 +72,34 @@ def probe(train: Pairs, test: Pairs, *, relation_width: int, steps: int = 1000, 
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        head = _fit(RelationHead(both.shape[1], relation_width, MARKER_LABELS), scaled, chooses, steps=steps)
-    return right_answers(head, asked)
+        head = RelationHead(both.shape[1], relation_width, MARKER_LABELS)
+        steps, converged = _fit(head, scaled, chooses, max_steps=max_steps)
+    return Probed(right_answers(head, asked), steps, converged)
 
 
-def _fit(head: RelationHead, pairs: Pairs, chooses: Tensor, *, steps: int) -> RelationHead:
-    """Adam, the learning rate falling to 0; the weights with the lowest loss on held-out stories."""
+def _fit(head: RelationHead, pairs: Pairs, chooses: Tensor, *, max_steps: int) -> tuple[int, bool]:
+    """Train with Adam, slower whenever the loss of held-out stories stands still, until slower does not help."""
     rows, held = torch.nonzero(~chooses).squeeze(1), torch.nonzero(chooses).squeeze(1)
     optimiser = torch.optim.Adam(head.parameters(), lr=3e-3)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=steps)
-    best, kept = math.inf, head.state_dict()
-    for step in range(1, steps + 1):
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(
+        optimiser, factor=0.3, patience=PATIENCE_LOOKS, threshold=LEAST_GAIN, threshold_mode="abs"
+    )
+    best, kept = math.inf, {name: weight.clone() for name, weight in head.state_dict().items()}
+    step, converged = 0, False
+    while step < max_steps and not converged:
         optimiser.zero_grad()
         _loss(head, pairs, rows[torch.randint(len(rows), (PAIRS_PER_STEP,))]).backward()
         optimiser.step()
-        schedule.step()
+        step += 1
         if step % LOOK_EVERY_STEPS == 0:
             with torch.no_grad():
                 loss = float(_loss(head, pairs, held))
             if loss < best:
                 best, kept = loss, {name: weight.clone() for name, weight in head.state_dict().items()}
+            schedule.step(loss)
+            converged = optimiser.param_groups[0]["lr"] < SLOWEST
     head.load_state_dict(kept)
-    return head
+    return step, converged
 
 
 def _loss(head: RelationHead, pairs: Pairs, rows: Tensor) -> Tensor:

@@ -78,7 +78,15 @@ def relations(held: Stories, train: Stories, plain: Planner | None, measured: Me
     width = held.planner.model.config.relation_width
     own = held.per_pair(right_answers(held.planner.model.relation_head, asked), asked)
     common = held.per_pair((asked.labels == majority).double().numpy(), asked)
-    probed = held.per_pair(probe(seen, asked, relation_width=width, seed=seed), asked)
+    fresh = probe(seen, asked, relation_width=width, seed=seed)
+    probed = held.per_pair(fresh.hits, asked)
+    facts = {
+        "marker_pairs": len(asked.labels),
+        "majority_label": LABELS[majority],
+        "probe_training_pairs": len(seen.labels),
+        "probe_steps": fresh.steps,
+        "probe_converged": fresh.converged,
+    }
     found = {
         "relation_accuracy": measured.figure("own head, argmax among marker labels", own, **share),
         "majority_accuracy": measured.figure("the commonest marker label of the training stories", common, **share),
@@ -87,16 +95,13 @@ def relations(held: Stories, train: Stories, plain: Planner | None, measured: Me
     }
     if plain is not None:
         pairs = (marker_pairs(plain, each.tokens, plans_of(plain, each.tokens)) for each in (train, held))
-        without = held.per_pair(probe(*pairs, relation_width=width, seed=seed), asked)
+        other = probe(*pairs, relation_width=width, seed=seed)
+        without = held.per_pair(other.hits, asked)
+        facts |= {"probe_plain_steps": other.steps, "probe_plain_converged": other.converged}
         found["probe_accuracy_plain"] = measured.figure(
             "the same probe on a model without relation loss", without, **share
         )
         found["probe_gain"] = measured.figure("probe_accuracy - probe_accuracy_plain, paired", probed, without, **gain)
-    facts = {
-        "marker_pairs": len(asked.labels),
-        "probe_training_pairs": len(seen.labels),
-        "majority_label": LABELS[majority],
-    }
     return found, facts
 
 

@@ -9,6 +9,8 @@ from discodvt.discourse.labels import CATEGORIES, MARKERS
 from discodvt.evaluation.discourse.pooled import Pooled
 from discodvt.evaluation.grams import Flags, Floats
 
+FEWEST_PAIRS = 20  # of a marker: fewer give an accuracy without spread, and a test that is certain of it
+
 
 def accuracy_scores(right: Floats, total: Floats, *, among: Flags | None = None) -> Pooled:
     """Scores from the pairs classified rightly and all pairs of each story, [N, markers] each.
@@ -36,6 +38,12 @@ def accuracy_scores(right: Floats, total: Floats, *, among: Flags | None = None)
         counts=np.concatenate([right, total], axis=1),
         score=score,
     )
+
+
+def too_few_to_test(total: Floats, *, among: Flags) -> set[str]:
+    """The scores that rest on fewer than FEWEST_PAIRS pairs of some marker."""
+    pairs = total.sum(axis=0)
+    return {name for name, places in _groups(among).items() if pairs[places].min() < FEWEST_PAIRS}
 
 
 def _groups(known: Flags) -> dict[str, list[int]]:

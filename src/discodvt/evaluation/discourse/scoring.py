@@ -1,13 +1,13 @@
 """From predictions to scores: marker pairs tallied by story, then accuracies, shares, entropy, divergence."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from discodvt.discourse.labels import MARKERS
 from discodvt.evaluation.comparison import Comparison, compare_measures, fixed_folds
-from discodvt.evaluation.discourse.accuracy import accuracy_scores
+from discodvt.evaluation.discourse.accuracy import accuracy_scores, too_few_to_test
 from discodvt.evaluation.discourse.pooled import Pooled
 from discodvt.evaluation.discourse.shares import divergence_score, entropy_score, share_scores
 from discodvt.evaluation.discourse.sources import PairedStory
@@ -52,12 +52,18 @@ def score_tally(ours: Tally, human: Tally, *, resamples: int, seed: int) -> dict
 
 
 def compare_tallies(a: Tally, b: Tally, human: Tally, *, resamples: int, seed: int) -> dict[str, Comparison]:
-    """Two systems on the same prompts, story by story; accuracies over the markers both of them use."""
+    """Two systems on the same prompts, story by story; accuracies over the markers both of them use.
+
+    Accuracies that rest on too few pairs are shown without a test.
+    """
     draws = plan_draws(len(a.total), a.prompts, resamples=resamples, seed=seed)
     folds = fixed_folds(draws, a.prompts)
     shared = np.asarray(a.known & b.known)
     families = zip(_families(a, human, shared), _families(b, human, shared), strict=True)
-    return {each.name: each for ours, theirs in families for each in compare_measures(ours, theirs, draws, folds)}
+    found = {each.name: each for ours, theirs in families for each in compare_measures(ours, theirs, draws, folds)}
+    for name in too_few_to_test(a.total, among=shared) | too_few_to_test(b.total, among=shared):
+        found[name] = replace(found[name], p_bootstrap=None, p_t_test=None, t_test="none")
+    return found
 
 
 def _families(ours: Tally, human: Tally, among: Flags) -> list[Pooled]:

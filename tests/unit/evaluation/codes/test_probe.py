@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from discodvt.errors import BadRequest
+from discodvt.evaluation.codes import probe as probing
 from discodvt.evaluation.codes.probe import MARKER_LABELS, marker_logits, probe, right_answers
 from discodvt.evaluation.codes.reading import Pairs
 from discodvt.model.relations import RelationHead
@@ -27,7 +28,7 @@ def pairs_of(count: int, *, seed: int, telling: bool, scale: float = 1.0) -> Pai
 
 def accuracy(telling: bool, scale: float = 1.0) -> float:
     train, test = (pairs_of(count, seed=count, telling=telling, scale=scale) for count in (1500, 400))
-    return float(probe(train, test, relation_width=8, steps=120).mean())
+    return float(probe(train, test, relation_width=8, max_steps=300).hits.mean())
 
 
 def test_a_latent_that_tells_the_label_is_read_whatever_its_scale():
@@ -68,3 +69,14 @@ def test_the_models_own_head_answers_as_in_training():
 def test_too_few_pairs_are_refused():
     with pytest.raises(BadRequest, match="--train-stories"):
         probe(pairs_of(2, seed=0, telling=True), pairs_of(2, seed=1, telling=True), relation_width=4)
+
+
+def test_a_probe_goes_on_until_it_learns_no_more_and_says_when_it_could_not(monkeypatch):
+    monkeypatch.setattr(probing, "LOOK_EVERY_STEPS", 20)
+    train, test = (pairs_of(count, seed=count, telling=True) for count in (1500, 400))
+    whole = probe(train, test, relation_width=8)
+    assert whole.converged
+    assert whole.hits.mean() > 0.95
+    cut = probe(train, test, relation_width=8, max_steps=40)
+    assert (cut.steps, cut.converged) == (40, False)
+    assert whole.steps > cut.steps

@@ -110,3 +110,18 @@ def test_two_systems_are_compared_over_the_markers_both_have():
     assert compared["accuracy"].difference == 1.0  # `and` alone
     assert "accuracy-so" not in compared
     assert compared["share-temporal"].difference == -0.5
+
+
+def test_an_accuracy_of_too_few_pairs_is_not_tested():
+    few, enough = (
+        compare_tallies(
+            tally(stories("and", count=count), predicted("and", count=count)),
+            tally(stories("and", count=count), predicted("so", count=count)),
+            tally(stories("and", count=count), predicted("and", count=count)),
+            resamples=50,
+            seed=0,
+        )["accuracy-and"]
+        for count in (19, 20)
+    )
+    assert (few.difference, few.p_t_test, few.p_bootstrap, few.stars) == (1.0, None, None, "")
+    assert enough.stars == "**"

@@ -1,0 +1,90 @@
+"""What the storyteller's plans are worth in stories, on held-out prompts.
+
+usage: python recipes/nano/judge.py WRITER SEQ2SEQ CORPUS OUT [STORIES]
+
+Writes stories to the first test prompts of CORPUS under four systems: plans drawn from the prior, the plan of the true
+story (posterior), the plan of another story of about the same length, and plain seq2seq. Then: how many end by
+themselves, and the paper's metrics with tests, right against wrong plan story by story, prior against seq2seq. All of
+it goes to OUT/judgement.json.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import ttest_rel
+
+from discodvt import StoryWriter
+from discodvt.corpus import Story, read_stories, split_files
+from discodvt.evaluation import compare, evaluate
+from discodvt.evaluation.tokens import tokenize
+from discodvt.writing import Request, WrittenStory
+
+Plans = Sequence[tuple[int, ...] | None]
+
+
+def write(writer: StoryWriter, rows: Sequence[Story], plans: Plans, out: Path) -> list[WrittenStory]:
+    requests = [Request(row.prompt, index=number, plan=plans[number]) for number, row in enumerate(rows)]
+    written = sorted(writer.write_many(requests, batch_size=32), key=lambda story: story.index)
+    with out.open("w", encoding="utf-8") as file:
+        for row, story in zip(rows, written, strict=True):
+            record = {"id": row.id, "prompt": row.prompt, "story": story.text, "plan": story.plan, "seed": story.seed}
+            file.write(json.dumps(record | {"model": writer.name, "finish": story.finish}, ensure_ascii=False) + "\n")
+    return written
+
+
+def each_alone(stories: Sequence[list[str]], references: Sequence[list[str]], name: str) -> np.ndarray:
+    """A score of every story against its own reference."""
+    pairs = zip(stories, references, strict=True)
+    return np.array([evaluate([story], [reference])[name].value for story, reference in pairs])
+
+
+def main(writer_dir: Path, seq2seq_dir: Path, corpus: Path, out: Path, count: int) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    rows = list(islice(read_stories(split_files(corpus)["test"]), count))
+    truth = [row.story for row in rows]
+    writer = StoryWriter.from_pretrained(writer_dir)
+    right = [writer.plan_of(story) for story in truth]
+    by_length = sorted(range(count), key=lambda number: len(right[number]))
+    other = dict(zip(by_length, by_length[1:] + by_length[:1], strict=True))
+    nothing: Plans = [None] * count
+    systems = {
+        "prior": write(writer, rows, nothing, out / "prior.jsonl"),
+        "right": write(writer, rows, right, out / "right.jsonl"),
+        "wrong": write(writer, rows, [right[other[number]] for number in range(count)], out / "wrong.jsonl"),
+        "seq2seq": write(StoryWriter.from_pretrained(seq2seq_dir), rows, nothing, out / "seq2seq.jsonl"),
+    }
+    texts = {name: [story.text for story in stories] for name, stories in systems.items()}
+    compared = compare(texts["prior"], texts["seq2seq"], truth, prompts=[row.prompt for row in rows])
+    found: dict[str, Any] = {
+        "stories": count,
+        "ended": {name: sum(s.finish == "end" for s in stories) / count for name, stories in systems.items()},
+        "words": {name: float(np.mean([len(text.split()) for text in each])) for name, each in texts.items()}
+        | {"truth": float(np.mean([len(text.split()) for text in truth]))},
+        "prior against seq2seq": {name: each.as_dict() for name, each in compared.items()},
+    }
+    tokens = {name: [tokenize(text) for text in each] for name, each in (texts | {"truth": truth}).items()}
+    least = min(sum(map(len, tokens[name])) for name in ("prior", "truth"))
+    for name in ("prior", "truth"):  # equal numbers of stories and tokens
+        share = least / sum(map(len, tokens[name]))
+        cut = [each[: max(1, round(share * len(each)))] for each in tokens[name]]
+        scores = evaluate(cut, tokens["truth"])
+        found[f"variety {name}"] = {key: scores[key].value for key in ("D-4", "rep-8", "rep-16")}
+    found["right against wrong plan"] = {}
+    for name in ("B-1", "B-2", "MSJ-2", "MSJ-3"):
+        a, b = (each_alone(tokens[system], tokens["truth"], name) for system in ("right", "wrong"))
+        found["right against wrong plan"][name] = {
+            "right": a.mean(), "wrong": b.mean(), "p": ttest_rel(a, b).pvalue
+        }  # fmt: skip
+    (out / "judgement.json").write_text(json.dumps(found, indent=2, default=float) + "\n", encoding="utf-8")
+    print(json.dumps({key: value for key, value in found.items() if key != "prior against seq2seq"}, indent=2))
+    for name, each in found["prior against seq2seq"].items():
+        print(f"{name:8} prior {each['a']['value']:.4f}  seq2seq {each['b']['value']:.4f}  {each['stars']}")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:5]), count=int((*sys.argv, "500")[5]))  # type: ignore[misc]

@@ -10,3 +10,7 @@ discodvt annotate runs/nano/corpus runs/nano/annotated --workers 2
 for stage in backbone reconstruct prior seq2seq no-relations; do
     discodvt train "recipes/nano/$stage.toml" --resume
 done
+discodvt codes measure runs/nano/writer runs/nano/annotated runs/nano/measured \
+    --against runs/nano/seq2seq --without-relations runs/nano/no-relations
+discodvt codes study runs/nano/writer runs/nano/annotated runs/nano/codes
+python recipes/nano/judge.py runs/nano/writer runs/nano/seq2seq runs/nano/annotated runs/nano/judge

@@ -1,8 +1,9 @@
 """Put a trained writer into the package: half precision, its own settings, a card with unselected stories.
 
-usage: python recipes/nano/ship.py runs/nano/writer FIGURES.md [src/discodvt/assets/storyteller]
+usage: python recipes/nano/ship.py runs/nano/writer runs/nano/codes recipes/nano/card.md [OUT]
 
-FIGURES.md holds the card's measured part (data, compute, held-out figures, limits); the stories are written here.
+The card is written by hand (data, compute, held-out figures, limits); the stories are added here. Of the code study
+(`discodvt codes study`) what its pages say of a code goes along.
 """
 
 import json
@@ -20,10 +21,11 @@ OWN = {  # the model's own lengths, and a temperature at which a small model is 
     "": {"min_new_tokens": 40, "max_new_tokens": 320, "prompt_tokens": 48, "temperature": 0.7},
     "prior": {"min_new_tokens": 8},
 }
+SAID = ("code", "share", "grams", "markers", "place")
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 
 
-def main(writer: Path, figures: Path, out: Path) -> None:
+def main(writer: Path, study: Path, card_file: Path, out: Path) -> None:
     shutil.rmtree(out, ignore_errors=True)
     for part, own in OWN.items():
         (out / part).mkdir(parents=True, exist_ok=True)
@@ -34,7 +36,10 @@ def main(writer: Path, figures: Path, out: Path) -> None:
         save_file(halves, out / part / "model.safetensors", metadata={"format": "pt"})
         path = out / part / "generation_config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | own, indent=2, sort_keys=True) + "\n")
-    card = [figures.read_text(encoding="utf-8").rstrip(), "", "## Ten unselected stories", ""]
+    entries = json.loads((study / "codes.json").read_text(encoding="utf-8"))["codes"]
+    meanings = {"codes": [{name: entry[name] for name in SAID} for entry in entries]}
+    (out / "codes.json").write_text(json.dumps(meanings, ensure_ascii=False) + "\n", encoding="utf-8")
+    card = [card_file.read_text(encoding="utf-8").rstrip(), "", "## Ten unselected stories", ""]
     storyteller = StoryWriter.from_pretrained(out)
     for prompt in PROMPTS:
         for seed in range(5):
@@ -45,4 +50,4 @@ def main(writer: Path, figures: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), Path((*sys.argv, "src/discodvt/assets/storyteller")[3]))
+    main(*map(Path, (*sys.argv[1:], "src/discodvt/assets/storyteller")[:4]))

@@ -15,7 +15,7 @@ from discodvt.errors import BadRequest
 from discodvt.evaluation.grams import Floats
 from discodvt.evaluation.tokens import Ints
 
-STRENGTHS = tuple(float(2**power) for power in range(-6, 14))
+STRENGTHS = tuple(float(2**power) for power in range(-10, 14))
 HELD_OUT = 10  # every tenth plan chooses the strength
 
 

@@ -2,9 +2,9 @@
 
 The weights are Hugging Face's, and so are the numbers but for their last bits; the calls are a tenth. Queries, keys
 and values come from one matrix; keys and values go to places reserved for them (`Desk`); those of the prompt are
-computed once. As far as the BLAS at hand allows, a story's numbers do not depend on its neighbours, to the last bit:
-prompts are read alone; there are never fewer than two rows, because a single one takes other kernels; attention sees
-windows of whole vectors, closed by a mask.
+computed once. A story's numbers should not depend on its neighbours: prompts are read alone, and attention sees windows
+of whole vector registers, closed by a mask. So on a CPU batches of two and more give the same bits; a single row takes
+other kernels of the BLAS, which round otherwise in the last bit.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from torch.nn import functional as F
 
 from discodvt.errors import BadRequest
 from discodvt.writing.linear import Linear, Norm, activation, fused, linear, norm
+from discodvt.writing.threads import threads_for
 from discodvt.writing.weights import Weights
 
 if TYPE_CHECKING:
     from discodvt.writing.desk import Desk
 
 WINDOW = 16  # attention windows grow by a vector register of float32
-FEWEST_ROWS = 2
 _OFFSET = 2  # BART's position 0 is row 2 of its table
 
 
@@ -87,6 +87,8 @@ class Encoder:
             for layer in (weights.under(f"layers.{number}.") for number in range(shape.encoder_layers))
         ]
 
+        self.size = sum(layer.qkv.size + layer.out.size + layer.up.size + layer.down.size for layer in self._layers)
+
     @torch.inference_mode()
     def __call__(self, ids: Tensor) -> Tensor:
         """Subwords [N] to states [N, D]."""
@@ -143,31 +145,36 @@ class Decoder:
             for layer in (weights.under(f"layers.{number}.") for number in range(shape.decoder_layers))
         ]
 
+        self.size = self._head.size + sum(
+            part.size
+            for layer in self.layers
+            for part in (layer.qkv, layer.self_out, layer.query, layer.cross_out, layer.up, layer.down)
+        )
+
     @torch.inference_mode()
     def prompt(self, states: Tensor) -> list[Tensor]:
         """Keys and values [2, H, N, D / H] of an encoded prompt [N, D], for each layer."""
         shape = (len(states), 2, self.heads, self.width // self.heads)
         return [layer.prompt_kv(states).view(shape).permute(1, 2, 0, 3) for layer in self.layers]
 
-    def step(self, desk: "Desk", last: list[int], longest: int) -> Tensor:
-        """The last symbols of the first B stories to logits [B, V] of the next; `longest`: positions so far."""
-        symbols = torch.tensor(last + last[:1] * (FEWEST_ROWS - len(last)), device=desk.rows.device)
-        count = len(symbols)
-        rows, positions, mask, prompt_mask, caches, prompts = desk.view(count, -(-(longest + 1) // WINDOW) * WINDOW)
-        desk.mask[rows, positions] = 0.0
+    def step(self, desk: "Desk", last: list[int], positions: list[int]) -> Tensor:
+        """The last symbols of the first B stories, and how many each has, to logits [B, V] of the next."""
+        count = len(last)
+        symbols, places = torch.tensor([last, positions], device=desk.rows.device)
+        rows, causal, prompt_mask, caches, prompts = desk.view(count, -(-(max(positions) + 1) // WINDOW) * WINDOW)
+        mask = F.embedding(places, causal)[:, None, None]  # [B, 1, 1, window]
         heads = (count, -1, self.heads, self.width // self.heads)
-        x = self._norm(F.embedding(symbols, self._embedding) + desk.control[rows, positions])
+        x = self._norm(F.embedding(symbols, self._embedding) + desk.control[rows, places])
         for layer, (cache, keys, values), prompt in zip(self.layers, caches, prompts, strict=True):
             qkv = layer.qkv(x).view(heads)
-            cache[:, rows, :, positions] = qkv[:, 1:]
+            cache[:, rows, :, places] = qkv[:, 1:]
             mixed = F.scaled_dot_product_attention(qkv[:, 0, :, None], keys, values, attn_mask=mask)
             x = layer.self_norm(x + layer.self_out(mixed.reshape(count, self.width)))
             query = layer.query(x).view(heads)  # [B, 1, H, D / H]
             mixed = F.scaled_dot_product_attention(query.transpose(1, 2), *prompt, attn_mask=prompt_mask)
             x = layer.cross_norm(x + layer.cross_out(mixed.reshape(count, self.width)))
             x = layer.final_norm(x + layer.down(self._activation(layer.up(x))))
-        desk.positions[: len(last)] += 1
-        return self._head(x)[: len(last)]
+        return self._head(x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,4 +188,5 @@ class Bart:
 
     def prompt(self, ids: Tensor) -> list[Tensor]:
         """What the decoder needs of a prompt [N], read alone."""
-        return self.decoder.prompt(self.encoder(ids))
+        with threads_for(len(ids) * self.encoder.size):
+            return self.decoder.prompt(self.encoder(ids))

@@ -10,12 +10,12 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from discodvt.writing.bart import Bart
 from discodvt.writing.desk import Desk
-from discodvt.writing.drawing import Logits, draw
+from discodvt.writing.drawing import Floats, Ints, draw
+from discodvt.writing.threads import threads_for
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,8 +48,8 @@ class Manner:
     min_p: float = 0.0
     repetition_penalty: float = 1.0
 
-    def choose(self, logits: Logits, drafts: Sequence[Draft], *, start: int, end: int) -> NDArray[np.int64]:
-        """Logits [B, V], which are changed, to the next symbol of each draft [B]."""
+    def choose(self, logits: Floats, drafts: Sequence[Draft], *, start: int, end: int) -> Ints:
+        """Floats [B, V], which are changed, to the next symbol of each draft [B]."""
         for scores, draft in zip(logits, drafts, strict=True):
             if self.repetition_penalty != 1.0:
                 used = np.unique([start, *draft.symbols])
@@ -58,7 +58,7 @@ class Manner:
             if len(draft.symbols) < draft.fewest:
                 scores[end] = -np.inf
         if self.temperature == 0:
-            likeliest: NDArray[np.int64] = logits.argmax(axis=1)
+            likeliest: Ints = logits.argmax(axis=1)
             return likeliest
         return draw(
             logits,
@@ -81,8 +81,9 @@ def decode(bart: Bart, drafts: Iterable[D], manner: Manner, *, rows: int, length
         desk.seat(row, draft.control, draft.prompt)
     while seated:
         last = [draft.symbols[-1] if draft.symbols else bart.start for draft in seated]
-        longest = max(len(draft.symbols) for draft in seated)
-        logits = bart.decoder.step(desk, last, longest).cpu().numpy()
+        positions = [len(draft.symbols) for draft in seated]
+        with threads_for(len(seated) * bart.decoder.size):
+            logits = bart.decoder.step(desk, last, positions).cpu().numpy()
         chosen = manner.choose(logits, seated, start=bart.start, end=bart.end)
         for draft, symbol in zip(seated, chosen.tolist(), strict=True):
             if symbol == bart.end:

@@ -6,15 +6,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from discodvt.writing.bart import FEWEST_ROWS, WINDOW, Decoder
+from discodvt.writing.bart import WINDOW, Decoder
 
 
 class View(NamedTuple):
     """The first rows of a desk, as far as attention has to look."""
 
     rows: Tensor  # [B]
-    positions: Tensor  # [B]
-    mask: Tensor  # [B, 1, 1, window]
+    causal: Tensor  # [T, window]: what position t may see
     prompt_mask: Tensor  # [B, 1, 1, N]
     caches: list[tuple[Tensor, Tensor, Tensor]]  # for each layer the whole cache, keys and values [B, H, window, D / H]
     prompts: list[tuple[Tensor, Tensor]]  # for each layer keys and values [B, H, N, D / H]
@@ -24,15 +23,13 @@ class Desk:
     """Rows for stories of up to `length` symbols."""
 
     def __init__(self, decoder: Decoder, rows: int, length: int) -> None:
-        rows = max(rows, FEWEST_ROWS)
-        length = -(-(length + 1) // WINDOW) * WINDOW  # the row of a finished story stands one position further
+        length = -(-length // WINDOW) * WINDOW
         heads, width, like = decoder.heads, decoder.width // decoder.heads, decoder.positions
         self.caches = [like.new_zeros(2, rows, heads, length, width) for _ in decoder.layers]
         self.prompts = [like.new_zeros(2, rows, heads, WINDOW, width) for _ in decoder.layers]
         self.control = like.new_zeros(rows, length, decoder.width)
-        self.mask = like.new_full((rows, length), float("-inf"))
+        self.causal = like.new_full((length, length), float("-inf")).triu(1)
         self.prompt_mask = like.new_zeros(rows, WINDOW)
-        self.positions = torch.zeros(rows, dtype=torch.long, device=like.device)
         self.rows = torch.arange(rows, device=like.device)
         self._view: tuple[int, int, View] | None = None
 
@@ -41,8 +38,7 @@ class Desk:
         if self._view is None or self._view[:2] != (count, window):
             view = View(
                 rows=self.rows[:count],
-                positions=self.positions[:count],
-                mask=self.mask[:count, None, None, :window],
+                causal=self.causal[:, :window],
                 prompt_mask=self.prompt_mask[:count, None, None],
                 caches=[(room, room[0, :count, :, :window], room[1, :count, :, :window]) for room in self.caches],
                 prompts=[(room[0, :count], room[1, :count]) for room in self.prompts],
@@ -58,15 +54,13 @@ class Desk:
             room[:, row, :, :length] = layer
         self.prompt_mask[row] = float("-inf")
         self.prompt_mask[row, :length] = 0.0
-        self.mask[row] = float("-inf")
         self.control[row, : len(control)] = control
-        self.positions[row] = 0
 
     def move(self, source: int, target: int) -> None:
         """Move a story to the row of one that is finished."""
         for room in (*self.caches, *self.prompts):
             room[:, target] = room[:, source]
-        for each in (self.control, self.mask, self.prompt_mask, self.positions):
+        for each in (self.control, self.prompt_mask):
             each[target] = each[source]
 
     def _widen(self, length: int) -> None:

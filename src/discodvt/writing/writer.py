@@ -1,7 +1,7 @@
 """`StoryWriter`: prompt -> plan -> story. The prior draws a plan, the generator writes along it (sections 3.4 and 4.2).
 
-A story depends on its prompt, its plan, the settings and its random stream (seed, index), and on nothing else: what is
-computed before its first word is computed alone, and see `decoder` and `drawing` for what comes after.
+A story depends on its prompt, its plan, the settings and its random stream (seed, index), not on the stories beside it:
+what is computed before its first word is computed alone; for what comes after see `bart` and `drawing`.
 """
 
 import warnings

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from transformers import BertConfig, BertModel, BertTokenizer
 
 from discodvt.artefacts import read_manifest
 from discodvt.corpus import ANNOTATED_SCHEMA, write_rows
 from discodvt.errors import BadRequest
+from discodvt.evaluation.discourse.classifier import open_classifier
 from discodvt.evaluation.discourse.fit_stage import fit_classifier
 from discodvt.evaluation.discourse.score_stage import score_files
 
@@ -97,6 +100,31 @@ def test_a_first_set_is_trained_on_before(corpus, tmp_path):
     assert "done" in done.message
 
 
+def test_a_bert_in_a_directory_is_trained_kept_and_scores(corpus, tmp_path):
+    texts = [str(story(number)["story"]).lower().replace(".", " .") for number in range(60)]
+    words = sorted({word for text in texts for word in text.split()})
+    vocabulary = {word: place for place, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])}
+    BertTokenizer(vocab=vocabulary).save_pretrained(tmp_path / "bert")
+    torch.manual_seed(0)
+    shape = BertConfig(vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+                       intermediate_size=32, max_position_embeddings=32, initializer_range=0.3)  # fmt: skip
+    BertModel(shape).save_pretrained(tmp_path / "bert")
+    before = (tmp_path / "bert" / "model.safetensors").read_bytes()
+    list(fit_classifier(corpus, tmp_path / "out", encoder=str(tmp_path / "bert"), **SETTINGS))
+    assert (tmp_path / "bert" / "model.safetensors").read_bytes() == before
+    model, tokenizer = open_classifier(tmp_path / "out")
+    assert (model.config.reading, model.typed) == ("pair", True)
+    assert tokenizer.tokenize("Ann sang") == ["ann", "sang"]
+    was, now = (each.embeddings.word_embeddings.weight.flatten()
+                for each in (BertModel.from_pretrained(tmp_path / "bert"), model.encoder))  # fmt: skip
+    assert 0.5 < torch.cosine_similarity(was, now, dim=0) < 0.9999  # begun with the checkpoint's weights, and moved
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert f"Encoder: {tmp_path / 'bert'}" in card
+    found = score(corpus, tmp_path / "out")
+    assert found["scores"]["accuracy"]["value"] > 0.9
+    assert score(corpus, tmp_path / "out", swap_arg2="any")["scores"]["accuracy"]["value"] < 0.5
+
+
 def test_the_command_writes_what_the_docs_say(corpus, classifier, tmp_path):
     stories = tmp_path / "stories.jsonl"
     stories.write_text(
@@ -134,6 +162,9 @@ def test_wrong_requests_end_in_one_clear_line(corpus, classifier, tmp_path):
     with pytest.raises(BadRequest, match="no marker pairs in its 3 stories"):
         score_files(plain, corpus, classifier, out=tmp_path / "scores", resamples=10)
     assert not list((tmp_path / "scores").iterdir())
+    (tmp_path / "one.jsonl").write_text(json.dumps({"id": "1", "story": story(1)["story"]}))
+    with pytest.raises(BadRequest, match=r"one.jsonl: intervals need more than one story"):
+        score_files(tmp_path / "one.jsonl", corpus, classifier, out=tmp_path / "scores", resamples=10)
     with pytest.raises(BadRequest, match=r"expected the output of `discourse-fit`|not made by discodvt"):
         score_files(corpus, corpus, corpus, resamples=10)
     with pytest.raises(BadRequest, match=r"do not fill one step of 1000; .*--pairs-per-step"):

@@ -46,7 +46,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("references") / "corpus"
     with open_stage(directory, "prepare", config={}) as stage:
         with stage.writing("test.parquet") as path:
-            rows = ({"id": f"s{n}", "prompt": f"prompt {n}", "story": story(n, 1)} for n in range(COUNT + 3))
+            rows = ({"id": f"s{n}", "prompt": f"prompt {n}", "story": story(n, 1)} for n in range(COUNT))
             write_rows(path, rows, CORPUS_SCHEMA)
         stage.finish()
     return directory
@@ -85,11 +85,13 @@ def test_wrong_requests_end_in_one_line_and_exit_code_2(tmp_path, corpus):
     (tmp_path / "corrupt.jsonl").write_text("\n".join([*lines[:4], lines[4][:20], *lines[5:]]))
     (tmp_path / "empty.jsonl").write_text("\n".join([*lines[:2], json.dumps({"id": "s1", "story": ""})]))
     (tmp_path / "strange.jsonl").write_text(json.dumps({"id": "other", "story": "x"}))
-    fewer = write(tmp_path / "fewer.jsonl", skip=2)
+    fewer, lone = write(tmp_path / "fewer.jsonl", skip=2), write(tmp_path / "one.jsonl", skip=COUNT - 1)
     requests = [
         ((tmp_path / "empty.jsonl", corpus), {}, "empty.jsonl:3: the story is empty"),
         ((tmp_path / "strange.jsonl", corpus), {}, "no reference with this id"),
-        ((stories, fewer), {}, "stories.jsonl:11: no reference with this id, nor for 1 others of 12"),
+        ((stories, fewer), {}, "stories.jsonl:11: no reference with this id, nor for 1 more of 12 stories"),
+        ((fewer, stories), {}, "stories.jsonl:11: no story with this id, nor for 1 more of 12 references"),
+        ((lone, lone), {}, "one.jsonl: intervals need more than one story; .* --resamples 0"),
         ((stories, corpus), {"against": fewer}, "its id is not among the other system's"),
         ((stories, corpus), {"split": "valid"}, "no split valid"),
         ((stories, tmp_path / "none.jsonl"), {}, "none.jsonl: no such file"),
@@ -98,6 +100,9 @@ def test_wrong_requests_end_in_one_line_and_exit_code_2(tmp_path, corpus):
         with pytest.raises(BadRequest, match=message):
             evaluate_files(*files, out=tmp_path / "out", resamples=10, **options)
         assert not (tmp_path / "out").exists()
+    done = run(fewer, "--references", corpus, "--drop-unmatched", "--resamples", 0)
+    assert (done.returncode, done.stderr) == (0, "2 references without a story left out\n")
+    assert evaluate_files(lone, lone, resamples=0)["scores"]["B-1"]["low"] is None
     done = run(tmp_path / "corrupt.jsonl", "--references", corpus, "--out", tmp_path / "out")
     assert (done.returncode, done.stdout) == (2, "")
     assert "corrupt.jsonl:5: not JSON" in done.stderr

@@ -103,7 +103,7 @@ def test_a_part_of_the_runs_gives_a_part_of_the_report(tmp_path: Path) -> None:
 
 def test_one_story_is_reported_without_an_interval(tmp_path: Path) -> None:
     one, other = (stories(tmp_path / f"{seed}.jsonl", seed, count=1) for seed in (1, 2))
-    evaluate_files(one, other, out=tmp_path / "scores", resamples=30)
+    evaluate_files(one, other, out=tmp_path / "scores", resamples=0)
     write_report([str(tmp_path / "scores")], tmp_path / "out")
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "no interval" in page

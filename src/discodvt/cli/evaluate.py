@@ -19,7 +19,7 @@ def evaluate(
     against: Annotated[Path | None, typer.Option(help="Another system's stories to the same prompts.")] = None,
     mode: Annotated[Literal["paper", "modern"], typer.Option(help="The paper's scores, or modern ones.")] = "paper",
     by: Annotated[Literal["id", "prompt"], typer.Option("--match", help="How a story finds its reference.")] = "id",
-    drop_unmatched: Annotated[bool, typer.Option("--drop-unmatched", help="Leave out stories without one.")] = False,
+    drop_unmatched: Annotated[bool, typer.Option("--drop-unmatched", help="Leave out what has no match.")] = False,
     look_back: Annotated[
         Literal["paper", "code"], typer.Option(help="rep-l looks back l tokens, or l - 1 as the authors' script.")
     ] = "paper",
@@ -53,6 +53,8 @@ def evaluate(
     )
     if found["dropped"]:
         err.print(f"{found['dropped']} stories without a reference left out")
+    if found["unused"]:
+        err.print(f"{found['unused']} references without a story left out")
     if json:
         print_json(found)
     elif found["comparison"]:

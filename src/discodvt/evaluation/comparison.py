@@ -59,6 +59,7 @@ def compare(
     prompts: Sequence[str] | None = None,
     finishes: tuple[Sequence[str], Sequence[str]] | None = None,
     look_back: LookBack = "paper",
+    mauve_model: str | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Comparison]:
@@ -67,11 +68,19 @@ def compare(
     (first, second), reference = read_systems([a, b], references, finishes=known, prompts=prompts)
     draws = plan_draws(len(references), prompts, resamples=resamples, seed=seed)
     folds = fixed_folds(draws, prompts)
-    families = zip(
-        measures(first, reference, mode=mode, look_back=look_back, alongside=[second.tokens]),
-        measures(second, reference, mode=mode, look_back=look_back, alongside=[first.tokens]),
-        strict=True,
+    sides = (
+        measures(
+            one,
+            reference,
+            mode=mode,
+            look_back=look_back,
+            mauve_model=mauve_model,
+            alongside=[other.tokens],
+            seed=seed,
+        )
+        for one, other in ((first, second), (second, first))
     )
+    families = zip(*sides, strict=True)
     return {each.name: each for ours, theirs in families for each in compare_measures(ours, theirs, draws, folds)}
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discodvt.errors import BadRequest
 from discodvt.evaluation.grams import Floats, Weights
 from discodvt.evaluation.measure import Measure, Resampling
 from discodvt.evaluation.tokens import Ints
@@ -71,6 +72,14 @@ def plan_draws(stories: int, prompts: Sequence[str] | None, *, resamples: int, s
         return Draws(np.arange(stories), "story", resamples, seed)
     number = {prompt: number for number, prompt in enumerate(dict.fromkeys(prompts))}
     return Draws(np.array([number[prompt] for prompt in prompts]), "prompt", resamples, seed)
+
+
+def need_spread(draws: Draws, where: object) -> None:
+    """Refuse intervals over one story, or over the stories of one prompt: nothing tells how much they vary."""
+    if draws.resamples and draws.units < 2:
+        raise BadRequest(
+            f"{where}: intervals need more than one {draws.named}; give more, or score without with --resamples 0"
+        )
 
 
 def replicate(measure: Measure, draws: Draws) -> Floats | None:

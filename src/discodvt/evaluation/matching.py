@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from discodvt.corpus.records import read_stories, split_files
-from discodvt.corpus.textfiles import read_lines
+from discodvt.corpus.textfiles import Line, read_lines
 from discodvt.errors import BadRequest
 
 Match: TypeAlias = Literal["id", "prompt"]
@@ -32,11 +32,12 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Stories of one or two systems and the reference of each, in the same order."""
+    """Stories of one or two systems and the reference of each, in the same order; and how many were left out."""
 
     systems: list[list[Told]]
     references: list[Told]
-    dropped: int
+    dropped: int  # stories of a system without a reference
+    unused: int  # references without a story
 
 
 def reference_file(path: Path, split: str) -> Path:
@@ -60,7 +61,10 @@ def read_told(path: Path) -> list[Told]:
 def match(
     systems: Sequence[list[Told]], references: list[Told], *, by: Match = "id", drop_unmatched: bool = False
 ) -> Pairs:
-    """Give every story of the first system its reference, and its counterpart of the second."""
+    """Give every story of the first system its reference, and its counterpart of the second.
+
+    A story without a reference or a reference without a story is an error, or left out with `drop_unmatched`.
+    """
     first, *others = (dict(_keyed(system, by)) for system in systems)
     for other in others:
         _same_keys(first, other, by)
@@ -68,17 +72,26 @@ def match(
     for (name, _), told in _keyed(references, by):
         known.setdefault(name, []).append(told)
     matched = [key for key in first if key[0] in known]
-    missing = len(first) - len(matched)
-    if missing and not (drop_unmatched and matched):
-        story = next(told for (name, _), told in first.items() if name not in known)
-        raise BadRequest(
-            f"{story.where}: no reference with this {by}, nor for {missing - 1} others of {len(first)} stories; "
-            "check --references, --split and --match, or --drop-unmatched"
-        )
+    told_of = {name for name, _ in matched}
+    alone = [told for (name, _), told in first.items() if name not in known]
+    unused = [told for name, group in known.items() if name not in told_of for told in group]
+    if alone and not (drop_unmatched and matched):
+        raise BadRequest(_unmatched(alone, "reference", by, f"{len(first)} stories"))
+    if unused and not drop_unmatched:
+        raise BadRequest(_unmatched(unused, "story", by, f"{len(references)} references"))
     return Pairs(
         systems=[[system[key] for key in matched] for system in (first, *others)],
         references=[known[name][earlier % len(known[name])] for name, earlier in matched],
-        dropped=missing,
+        dropped=len(alone),
+        unused=len(unused),
+    )
+
+
+def _unmatched(alone: list[Told], wanted: str, by: Match, among: str) -> str:
+    more = f", nor for {len(alone) - 1} more" if len(alone) > 1 else ""
+    return (
+        f"{alone[0].where}: no {wanted} with this {by}{more} of {among}; check --references, --split and --match, "
+        "or leave out what does not match with --drop-unmatched"
     )
 
 
@@ -100,10 +113,23 @@ def _same_keys(first: dict[Key, Told], other: dict[Key, Told], by: Match) -> Non
     for one, two in ((first, other), (other, first)):
         alone = [told for key, told in one.items() if key not in two]
         if alone:
+            more = f", nor are {len(alone) - 1} more" if len(alone) > 1 else ""
             raise BadRequest(
-                f"{alone[0].where}: its {by} is not among the other system's stories, nor are {len(alone) - 1} more; "
+                f"{alone[0].where}: its {by} is not among the other system's stories{more}; "
                 "compare systems on the same prompts"
             )
+
+
+def json_object(path: Path, line: Line) -> dict[str, Any]:
+    """The object a line of JSONL holds; anything else is an error with the line's number."""
+    where = f"{path}:{line.number}"
+    try:
+        record = json.loads(line.content)
+    except json.JSONDecodeError as error:
+        raise BadRequest(f"{where}: not JSON ({error.msg}, column {error.colno}); repair or remove the line") from None
+    if not isinstance(record, dict):
+        raise BadRequest(f"{where}: found {type(record).__name__}, expected an object; repair or remove the line")
+    return record
 
 
 def _jsonl(path: Path) -> Iterator[Told]:
@@ -111,12 +137,7 @@ def _jsonl(path: Path) -> Iterator[Told]:
         where = f"{path}:{line.number}"
         if not line.content.strip():
             continue
-        try:
-            record = json.loads(line.content)
-        except ValueError as error:
-            raise BadRequest(f"{where}: not JSON ({error}); repair or remove the line") from None
-        if not isinstance(record, dict):
-            raise BadRequest(f"{where}: found {type(record).__name__}, expected an object with a story")
+        record = json_object(path, line)
         fields = {name: record.get(name) for name in ("id", "prompt", "story", "finish")}
         wrong = [name for name, value in fields.items() if not isinstance(value, str | None)]
         if wrong:

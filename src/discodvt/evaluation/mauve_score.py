@@ -1,16 +1,31 @@
-"""MAUVE (Pillutla et al. 2021), by the optional package `mauve-text` (GPL: never a dependency, imported only here)."""
+"""MAUVE (Pillutla et al. 2021), by the optional package `mauve-text` (GPL: never a dependency, imported only here).
+
+The package measures how far two clouds of features lie apart. It opens models by name and knows few, so the features
+are taken here, as it would take them: of each text the last layer's state at the last token.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoModel
+from transformers.utils.logging import disable_progress_bar
 
+from discodvt.data.subwords import open_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.evaluation.grams import Floats, Weights
 from discodvt.evaluation.measure import Direction, Resampling, Unit
 from discodvt.evaluation.tokens import Text, as_line
+from discodvt.training.weights import check_source
+
+LONGEST_TOKENS = 1024  # of a text, as in the package
+TEXTS_PER_BATCH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +45,42 @@ class Mauve:
 
 
 def mauve(hypotheses: Sequence[Text], references: Sequence[Text], *, model: str, seed: int) -> Mauve:
-    """MAUVE of the stories against the references in the features of a language model (a directory or Hub id)."""
+    """MAUVE of the stories against the references in the features of a model (a directory or Hub id)."""
     try:
         package = import_module("mauve")
     except ModuleNotFoundError:
-        raise BadRequest("MAUVE is not installed; pip install mauve-text (GPL), or leave it out") from None
-    human, ours = ([as_line(text) for text in texts] for texts in (references, hypotheses))
-    found = package.compute_mauve(p_text=human, q_text=ours, featurize_model_name=model, seed=seed, verbose=False)
-    return Mauve(np.array([float(found.mauve)]), (f"mauve|model:{model}|seed:{seed}|version:{version('mauve-text')}",))
+        raise BadRequest("MAUVE is not installed; pip install 'discodvt[mauve]' (GPL), or leave it out") from None
+    human, ours = (features(model, tuple(map(as_line, texts))) for texts in (references, hypotheses))
+    found = package.compute_mauve(p_features=human, q_features=ours, seed=seed, verbose=False)
+    facts = f"model:{model}|features:last-token|buckets:{found.num_buckets}|seed:{seed}"
+    return Mauve(np.array([float(found.mauve)]), (f"mauve|{facts}|version:{version('mauve-text')}",))
+
+
+@lru_cache(maxsize=3)  # stories, references, and the stories of a second system
+@torch.no_grad()
+def features(source: str, texts: tuple[str, ...]) -> Floats:
+    """The last layer's state at the last token of each text [N, D]; of an encoder-decoder, the encoder's."""
+    model, tokenizer = _open(source)
+    positions = getattr(model.config, "max_position_embeddings", LONGEST_TOKENS)
+    longest = min(LONGEST_TOKENS, positions, tokenizer.model_max_length)
+    states = []
+    for start in range(0, len(texts), TEXTS_PER_BATCH):
+        batch = tokenizer(list(texts[start : start + TEXTS_PER_BATCH]), truncation=True, max_length=longest)
+        rows = [torch.tensor(row) for row in batch["input_ids"]]
+        ids, mask = (pad_sequence(each, batch_first=True) for each in (rows, [torch.ones_like(row) for row in rows]))
+        last = model(input_ids=ids, attention_mask=mask).last_hidden_state  # [B, T, D]
+        states.append(last[torch.arange(len(rows)), mask.sum(dim=1) - 1])
+    return np.asarray(torch.cat(states).float().numpy())
+
+
+def _open(source: str) -> tuple[Any, Any]:
+    """A model that reads, and its tokenizer."""
+    check_source(source)
+    disable_progress_bar()  # of transformers, which draws one for every checkpoint
+    try:
+        model: Any = AutoModel.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        first = str(error).splitlines()[0]
+        raise BadRequest(f"--mauve {source}: no model could be opened ({first}); give a checkpoint") from None
+    reader = model.get_encoder() if model.config.is_encoder_decoder else model
+    return reader.eval(), open_tokenizer(source)

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from discodvt.artefacts import file_hash, open_stage
+from discodvt.errors import BadRequest
 from discodvt.evaluation.comparison import compare
+from discodvt.evaluation.intervals import need_spread, plan_draws
 from discodvt.evaluation.matching import Match, Pairs, Told, match, read_told, reference_file
 from discodvt.evaluation.repetition import LookBack
 from discodvt.evaluation.scores import Mode, evaluate
@@ -34,32 +36,42 @@ def evaluate_files(
     seed: int = 0,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Score a file of stories: {"stories", "dropped", "mode", "names", "scores", "comparison" (None for one)}."""
+    """Score a file of stories.
+
+    {"stories", "dropped", "unused" (references), "mode", "names", "scores", "comparison" (None for one system)}
+    """
     references = reference_file(references, split)
-    settings = {"mode": mode, "look_back": look_back, "resamples": resamples, "seed": seed}
+    drawing = {"resamples": resamples, "seed": seed}
+    settings = {"mode": mode, "look_back": look_back, "mauve_model": mauve_model} | drawing
     files = {"stories": stories, "references": references} | ({"against": against} if against else {})
     systems = [read_told(path) for role, path in files.items() if role != "references"]
     pairs = match(systems, read_told(references), by=by, drop_unmatched=drop_unmatched)
+    prompts = _prompts(pairs.systems[0], by)
+    need_spread(plan_draws(len(pairs.references), prompts, **drawing), stories)
     if out is None:
-        return _scores(pairs, settings, by=by, mauve_model=mauve_model)
-    matching = {"match": by, "drop_unmatched": drop_unmatched, "mauve_model": mauve_model}
+        return _scores(pairs, settings | {"prompts": prompts})
+    matching = {"match": by, "drop_unmatched": drop_unmatched}
     config = settings | matching | {"files": {role: file_hash(path) for role, path in files.items()}}
     with open_stage(out, "evaluate", config=config, inputs=list(files.values()), overwrite=overwrite) as stage:
         if not stage.complete:
+            try:
+                scores = _scores(pairs, settings | {"prompts": prompts})
+            except BadRequest:
+                stage.abandon()
+                raise
             with stage.writing(PAIRS) as path:
                 _write_pairs(path, pairs)
-            stage.write_json(SCORES, _scores(pairs, settings, by=by, mauve_model=mauve_model))
-            stage.finish(stories=len(pairs.references), dropped=pairs.dropped)
+            stage.write_json(SCORES, scores)
+            stage.finish(stories=len(pairs.references), dropped=pairs.dropped, unused=pairs.unused)
         found: dict[str, Any] = json.loads((out / SCORES).read_text(encoding="utf-8"))
         return found
 
 
-def _scores(pairs: Pairs, settings: dict[str, Any], *, by: Match, mauve_model: str | None) -> dict[str, Any]:
+def _scores(pairs: Pairs, settings: dict[str, Any]) -> dict[str, Any]:
     references = [told.story for told in pairs.references]
     texts = [[told.story for told in system] for system in pairs.systems]
     finishes = [_finishes(system) for system in pairs.systems]
-    settings = settings | {"prompts": _prompts(pairs.systems[0], by)}
-    scores = evaluate(texts[0], references, finishes=finishes[0], mauve_model=mauve_model, **settings)
+    scores = evaluate(texts[0], references, finishes=finishes[0], **settings)
     compared = None
     if len(texts) == 2:
         known = (finishes[0], finishes[1]) if finishes[0] is not None and finishes[1] is not None else None
@@ -67,6 +79,7 @@ def _scores(pairs: Pairs, settings: dict[str, Any], *, by: Match, mauve_model: s
     return {
         "stories": len(references),
         "dropped": pairs.dropped,
+        "unused": pairs.unused,
         "mode": settings["mode"],
         "names": list(scores),  # in the order of the paper's table
         "scores": {name: score.as_dict() for name, score in scores.items()},

@@ -20,7 +20,7 @@ def record(id: str, prompt: str = "p", story: str | None = None) -> dict[str, ob
 
 def test_ids_match_in_the_order_of_the_stories(tmp_path):
     stories = read_told(write(tmp_path / "s.jsonl", record("b"), record("a")))
-    references = read_told(write(tmp_path / "r.jsonl", record("a"), record("c"), record("b", story="reference b")))
+    references = read_told(write(tmp_path / "r.jsonl", record("a"), record("b", story="reference b")))
     pairs = match([stories], references)
     assert [told.story for told in pairs.references] == ["reference b", "story a"]
 
@@ -39,19 +39,29 @@ def test_another_system_is_put_in_the_order_of_the_first(tmp_path):
         match([a, b[1:]], a)
 
 
-def test_unmatched_stories_are_refused_or_dropped(tmp_path):
+def test_what_does_not_match_is_refused_or_left_out(tmp_path):
     stories = read_told(write(tmp_path / "s.jsonl", record("a"), record("b"), record("c")))
-    with pytest.raises(BadRequest, match=r"s\.jsonl:2: no reference with this id, nor for 1 others of 3"):
+    with pytest.raises(BadRequest, match=r"s\.jsonl:2: no reference with this id, nor for 1 more of 3 stories"):
         match([stories], stories[:1])
-    assert match([stories], stories[:1], drop_unmatched=True).dropped == 2
+    with pytest.raises(BadRequest, match=r"s\.jsonl:3: no story with this id of 3 references; .*--drop-unmatched"):
+        match([stories[:2]], stories)
+    fewer, more = (match([stories[:n]], stories[1:], drop_unmatched=True) for n in (2, 3))
+    assert [told.id for told in fewer.references] == ["b"]
+    assert (fewer.dropped, fewer.unused, more.dropped, more.unused) == (1, 1, 1, 0)
     with pytest.raises(BadRequest, match="no reference"):
         match([stories[:1]], stories[1:], drop_unmatched=True)
+
+
+def test_a_prompt_with_fewer_stories_than_references_is_matched(tmp_path):
+    stories = read_told(write(tmp_path / "s.jsonl", record("1"), record("2", "q")))
+    references = read_told(write(tmp_path / "r.jsonl", record("x"), record("y"), record("z", "q")))
+    assert match([stories], references, by="prompt").unused == 0
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"id": "b", "story": ', "s.jsonl:2: not JSON"),
+        ('{"id": "b", "story": ', r"s.jsonl:2: not JSON \(Expecting value, column 22\)"),
         ("[1]", "s.jsonl:2: found list"),
         ('{"id": "b"}', "s.jsonl:2: the story is missing"),
         ('{"id": "b", "story": " "}', "s.jsonl:2: the story is empty"),

@@ -50,7 +50,7 @@ def test_modern_mode_adds_lengths_and_finish_rates_and_never_imports_mauve_unask
 
 def test_mauve_that_is_not_installed_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "mauve", None)
-    with pytest.raises(BadRequest, match="pip install mauve-text"):
+    with pytest.raises(BadRequest, match=r"pip install 'discodvt\[mauve\]'"):
         evaluate(STORIES, REFERENCES, mode="modern", mauve_model="gpt2", resamples=0)
 
 

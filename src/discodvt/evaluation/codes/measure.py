@@ -30,7 +30,7 @@ from discodvt.evaluation.codes.checkpoints import (
 from discodvt.evaluation.codes.figures import Measured, Ratio
 from discodvt.evaluation.codes.reading import annotated_split, plans_of, tokens_of
 from discodvt.evaluation.codes.usage import usage_of, utilisation
-from discodvt.evaluation.intervals import plan_draws
+from discodvt.evaluation.intervals import need_spread, plan_draws
 from discodvt.training.assembly import PLANS
 from discodvt.training.plans import load_plans
 
@@ -83,8 +83,11 @@ def measure_codes(
             try:
                 limits = {"held": max_stories, "train": train_stories}
                 tokens = {part: tokens_of(planner, path, limit=limits[part]) for part, path in files.items()}
-                measured = Measured(plan_draws(len(tokens["held"]), None, resamples=resamples, seed=seed))
-                found = _figures(planner, tokens, models, measured, train_file=files["train"], seed=seed, tell=tell)
+                draws = plan_draws(len(tokens["held"]), None, resamples=resamples, seed=seed)
+                need_spread(draws, files["held"])
+                found = _figures(
+                    planner, tokens, models, Measured(draws), train_file=files["train"], seed=seed, tell=tell
+                )
             except BadRequest:
                 stage.abandon()
                 raise

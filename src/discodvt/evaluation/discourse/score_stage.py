@@ -17,8 +17,9 @@ from discodvt.evaluation.discourse.controls import Swap, swapped
 from discodvt.evaluation.discourse.encoding import PairReader
 from discodvt.evaluation.discourse.fit_stage import FIT_STAGE
 from discodvt.evaluation.discourse.predicting import predict
-from discodvt.evaluation.discourse.scoring import Tally, compare_tallies, score_tally, tally
+from discodvt.evaluation.discourse.scoring import Tally, compare_tallies, prompts_of, score_tally, tally
 from discodvt.evaluation.discourse.sources import PairedStory, Progress, read_paired
+from discodvt.evaluation.intervals import need_spread, plan_draws
 from discodvt.evaluation.matching import Match, match, reference_file
 from discodvt.evaluation.scores import Score
 
@@ -55,6 +56,8 @@ def score_files(
         for role, path in files.items():
             if not any(story.pairs for story in told[role]):
                 raise BadRequest(f"{path}: no marker pairs in its {len(told[role])} stories; give longer {role}")
+            draws = plan_draws(len(told[role]), prompts_of(told[role]), resamples=resamples, seed=seed)
+            need_spread(draws, path)
         most_frequent = MARKERS.index(manifest["facts"]["most_frequent"])
         return _results(told, classifier, settings, most_frequent)
 

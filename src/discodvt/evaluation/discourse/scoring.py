@@ -38,8 +38,13 @@ def tally(stories: Sequence[PairedStory], predicted: Ints) -> Tally:
     total, right = np.zeros((2, len(stories), len(MARKERS)))
     np.add.at(total, (owner, marker), 1)
     np.add.at(right, (owner, marker), predicted == marker)
+    return Tally(total, right, prompts_of(stories))
+
+
+def prompts_of(stories: Sequence[PairedStory]) -> list[str] | None:
+    """The prompt of each story, where all have one."""
     prompts = [story.told.prompt for story in stories if story.told.prompt is not None]
-    return Tally(total, right, prompts if len(prompts) == len(stories) else None)
+    return prompts if len(prompts) == len(stories) else None
 
 
 def score_tally(ours: Tally, human: Tally, *, resamples: int, seed: int) -> dict[str, Score]:

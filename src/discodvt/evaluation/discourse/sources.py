@@ -2,7 +2,6 @@
 of pairs such as DisSent's (lines of s1, s2 and marker, as TSV or JSONL).
 """
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from discodvt.discourse import MARKERS, Annotator
 from discodvt.discourse.parsers import Parser
 from discodvt.errors import BadRequest
 from discodvt.evaluation.discourse.pairs import Pair, bare, pairs_in
-from discodvt.evaluation.matching import Told, read_told, reference_file
+from discodvt.evaluation.matching import Told, json_object, read_told, reference_file
 
 Progress = Callable[[int, int], None]  # done, in all
 
@@ -90,11 +89,8 @@ def _tsv(path: Path, line: Line) -> tuple[str, str, str]:
 
 
 def _json(path: Path, line: Line) -> tuple[str, str, str]:
-    try:
-        record = json.loads(line.content)
-    except ValueError as error:
-        raise BadRequest(f"{path}:{line.number}: not JSON ({error}); repair or remove the line") from None
-    values = [record.get(name) for name in ("s1", "s2", "marker")] if isinstance(record, dict) else []
+    record = json_object(path, line)
+    values = [record.get(name) for name in ("s1", "s2", "marker")]
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) != 3:
         raise BadRequest(f'{path}:{line.number}: expected an object with texts "s1", "s2" and "marker"')

@@ -9,20 +9,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModel
-from transformers.utils.logging import disable_progress_bar
 
 from discodvt.data.subwords import open_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.evaluation.grams import Floats, Weights
 from discodvt.evaluation.measure import Direction, Resampling, Unit
+from discodvt.evaluation.reader import open_reader
 from discodvt.evaluation.tokens import Text, as_line
-from discodvt.training.weights import check_source
 
 LONGEST_TOKENS = 1024  # of a text, as in the package
 TEXTS_PER_BATCH = 8
@@ -59,8 +56,8 @@ def mauve(hypotheses: Sequence[Text], references: Sequence[Text], *, model: str,
 @lru_cache(maxsize=3)  # stories, references, and the stories of a second system
 @torch.no_grad()
 def features(source: str, texts: tuple[str, ...]) -> Floats:
-    """The last layer's state at the last token of each text [N, D]; of an encoder-decoder, the encoder's."""
-    model, tokenizer = _open(source)
+    """The last layer's state at the last token of each text [N, D]."""
+    model, tokenizer = open_reader(source).model, open_tokenizer(source)
     positions = getattr(model.config, "max_position_embeddings", LONGEST_TOKENS)
     longest = min(LONGEST_TOKENS, positions, tokenizer.model_max_length)
     states = []
@@ -71,16 +68,3 @@ def features(source: str, texts: tuple[str, ...]) -> Floats:
         last = model(input_ids=ids, attention_mask=mask).last_hidden_state  # [B, T, D]
         states.append(last[torch.arange(len(rows)), mask.sum(dim=1) - 1])
     return np.asarray(torch.cat(states).float().numpy())
-
-
-def _open(source: str) -> tuple[Any, Any]:
-    """A model that reads, and its tokenizer."""
-    check_source(source)
-    disable_progress_bar()  # of transformers, which draws one for every checkpoint
-    try:
-        model: Any = AutoModel.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
-    except (OSError, ValueError, RuntimeError) as error:
-        first = str(error).splitlines()[0]
-        raise BadRequest(f"--mauve {source}: no model could be opened ({first}); give a checkpoint") from None
-    reader = model.get_encoder() if model.config.is_encoder_decoder else model
-    return reader.eval(), open_tokenizer(source)

@@ -15,6 +15,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedMode
 from discodvt.data.subwords import open_tokenizer
 from discodvt.discourse.labels import MARKERS
 from discodvt.errors import BadRequest
+from discodvt.evaluation.reader import reader_of
 from discodvt.training.weights import check_source
 
 Reading: TypeAlias = Literal["pair", "twin"]
@@ -54,7 +55,7 @@ class RelationClassifier(PreTrainedModel):
     def __init__(self, config: RelationClassifierConfig) -> None:
         super().__init__(config)
         shape: Any = AutoConfig.for_model(**(config.encoder or {}))
-        self.encoder = encoder_of(AutoModel.from_config(shape))
+        self.encoder = reader_of(AutoModel.from_config(shape))
         self.head = nn.Linear(4 * shape.hidden_size, len(MARKERS))
         self.typed = config.reading == "pair" and getattr(shape, "type_vocab_size", 0) > 1
         self.post_init()
@@ -77,15 +78,6 @@ class RelationClassifier(PreTrainedModel):
         """The head keeps PyTorch's own initialisation; the encoder is a model of its own and sees to its."""
         if module is self.head:
             self.head.reset_parameters()
-
-
-def encoder_of(model: PreTrainedModel) -> PreTrainedModel:
-    """The part of a model that reads; without a pooler, which would never be trained."""
-    encoder: Any = model.get_encoder() if model.config.is_encoder_decoder else model
-    if getattr(encoder, "pooler", None) is not None:
-        encoder.pooler = None
-    reader: PreTrainedModel = encoder
-    return reader
 
 
 def open_classifier(directory: Path) -> tuple[RelationClassifier, PreTrainedTokenizerBase]:

@@ -7,14 +7,13 @@ or Hub id, safetensors only) its encoder.
 from collections.abc import Iterable
 
 import torch
-from transformers import AutoConfig, AutoModel, BartConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import BartConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
 from discodvt.data.subwords import open_tokenizer, train_tokenizer
 from discodvt.errors import BadRequest
-from discodvt.evaluation.discourse.classifier import Reading, RelationClassifier, RelationClassifierConfig, encoder_of
-from discodvt.model import DiscoDVT, DiscoDVTConfig
-from discodvt.model.configuration import bart_shape
-from discodvt.training.weights import check_source
+from discodvt.evaluation.discourse.classifier import Reading, RelationClassifier, RelationClassifierConfig
+from discodvt.evaluation.reader import open_reader
+from discodvt.model import DiscoDVTConfig
 
 SMALL = "small"
 SMALL_VOCABULARY = 8192
@@ -30,27 +29,14 @@ def build_classifier(
         small = _small(tokenizer, positions=argument_tokens + 2)
         config = RelationClassifierConfig.around(small, reading="twin", argument_tokens=argument_tokens)
         return RelationClassifier(config), tokenizer
-    check_source(source)
-    try:
-        encoder, shape, reading = _open(source)
-    except (OSError, ValueError, RuntimeError) as error:
-        first = str(error).splitlines()[0]
-        raise BadRequest(f"{source}: no encoder could be opened ({first}); give a checkpoint, or `{SMALL}`") from None
+    reader = open_reader(source)
+    reading: Reading = "twin" if reader.part_of == DiscoDVTConfig.model_type else "pair"
     tokenizer = open_tokenizer(source)
-    _check(source, shape, tokenizer, argument_tokens + 2 if reading == "twin" else 2 * argument_tokens + 3)
-    model = RelationClassifier(RelationClassifierConfig.around(shape, reading=reading, argument_tokens=argument_tokens))
-    model.encoder.load_state_dict(encoder.state_dict())
+    _check(source, reader.shape, tokenizer, argument_tokens + 2 if reading == "twin" else 2 * argument_tokens + 3)
+    config = RelationClassifierConfig.around(reader.shape, reading=reading, argument_tokens=argument_tokens)
+    model = RelationClassifier(config)
+    model.encoder.load_state_dict(reader.model.state_dict())
     return model, tokenizer
-
-
-def _open(source: str) -> tuple[PreTrainedModel, PreTrainedConfig, Reading]:
-    """The encoder of a checkpoint with its weights, its shape, and how it reads pairs."""
-    config = AutoConfig.from_pretrained(source)
-    if isinstance(config, DiscoDVTConfig):
-        model = DiscoDVT.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
-        return model.posterior, BartConfig(**bart_shape(config)), "twin"
-    opened = AutoModel.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
-    return encoder_of(opened), opened.config, "pair"
 
 
 def _check(source: str, shape: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, needed: int) -> None:

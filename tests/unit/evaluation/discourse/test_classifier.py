@@ -1,10 +1,12 @@
 """The relation classifier: what it reads, where its encoder comes from, what it refuses."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import BartConfig, BertConfig, BertModel
 
 from discodvt.data.ragged import Ragged
@@ -107,6 +109,13 @@ def test_encoders_that_cannot_be_used_are_refused(tmp_path, checkpoints):
         build(tmp_path)
     with pytest.raises(BadRequest, match="no such directory"):
         build(tmp_path / "nowhere" / "at" / "all")
+    torn = checkpoints / "bert-without-some-weights"
+    shutil.copytree(checkpoints / "bert", torn)
+    weights = load_file(torn / "model.safetensors")
+    del weights["encoder.layer.0.output.dense.weight"]
+    save_file(weights, torn / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BadRequest, match=r"it lacks the weights encoder.layer.0.output.dense.weight; give"):
+        build(torn)
 
 
 def test_rare_markers_are_drawn_more_often_and_the_loss_knows():

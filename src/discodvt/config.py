@@ -71,7 +71,9 @@ class Model(Section):
     conv_layers: int = Field(default=3, ge=1, le=6, description="c: a code stands for 2^c tokens")
     conv_channels: int = Field(default=128, ge=1)
     relation_width: int = Field(default=256, ge=1)
-    bottleneck: Literal["gumbel", "straight-through"] = "gumbel"
+    bottleneck: Literal["gumbel", "straight-through", "bits"] = Field(
+        default="gumbel", description="One choice among K, soft or straight-through; or log2 K binary choices"
+    )
     code_logit_gain: float = Field(default=1.0, gt=0, description="Scale of the code logits at initialisation")
     dropout: float | None = Field(default=None, ge=0, lt=1, description="Instead of the checkpoint's own dropout")
     prior_encoder: str | None = Field(
@@ -131,6 +133,9 @@ class Relaxation(Section):
         default=0.0, ge=0, le=1, description="Share of the run, at its start, without Gumbel noise"
     )
     word_dropout: float = Field(default=0.0, ge=0, lt=1, description="Share of decoder input words masked")
+    word_dropout_until: float | None = Field(
+        default=None, gt=0, le=1, description="Share of the run over which `word_dropout` fades to 0; without it, never"
+    )
 
     @model_validator(mode="after")
     def _downhill(self) -> Self:
@@ -226,6 +231,11 @@ class Recipe(Section):
             longest = max(self.data.story_tokens, self.data.prompt_tokens + 2)
             if longest > self.model.shape.positions:
                 wrong.append(f"model.shape.positions: {self.model.shape.positions} is too few for {longest} tokens")
+        if self.model.bottleneck == "bits":
+            if self.model.codes.bit_count() != 1:
+                wrong.append(f"model.codes: {self.model.codes} is no power of two, which codes made of bits need")
+            if self.watchdog.restart_dead_codes:
+                wrong.append("watchdog.restart_dead_codes: codes made of bits have nothing to restart; switch it off")
         if self.stage == "prior" and self.model.init is None:
             wrong.append("model.init: the prior is trained on the codes of a trained DiscoDVT; give its directory")
         if self.stage in ("pretrain", "seq2seq", "prior") and self.validation.select_by == "bleu-1":

@@ -24,7 +24,7 @@ SHAPE = {
     "dropout": 0.0,
     "init_std": 0.3,  # far from uniform predictions, so that a mistake shows
 }
-SIZES = {"num_codes": 12, "code_width": 8, "conv_channels": 8, "relation_width": 6, "num_relations": 5}
+SIZES = {"num_codes": 16, "code_width": 8, "conv_channels": 8, "relation_width": 6, "num_relations": 5}
 
 
 @pytest.fixture
@@ -33,11 +33,11 @@ def bart() -> BartForConditionalGeneration:
     return BartForConditionalGeneration(BartConfig(**SHAPE)).eval()
 
 
-@pytest.fixture
-def model(bart: BartForConditionalGeneration, tmp_path) -> DiscoDVT:
+@pytest.fixture(params=["gumbel", "bits"])
+def model(request, bart: BartForConditionalGeneration, tmp_path) -> DiscoDVT:
     bart.save_pretrained(tmp_path / "bart")
     torch.manual_seed(1)
-    model = DiscoDVT.from_bart(tmp_path / "bart", **SIZES).eval()
+    model = DiscoDVT.from_bart(tmp_path / "bart", bottleneck=request.param, **SIZES).eval()
     with torch.no_grad():
         model.up.projection.weight.mul_(30)  # a plan loud enough to be heard by random weights
     return model
@@ -83,7 +83,7 @@ def test_the_posterior_starts_as_the_bart_encoder(bart, model):
 
 def test_cached_equals_uncached_and_a_plan_changes_the_story(model):
     x, x_mask = prompts(7, 4)
-    plan = torch.tensor([[3, 1, 4, 1], [5, 9, 2, 12]])
+    plan = torch.tensor([[3, 1, 4, 1], [5, 9, 2, 16]])
     settings = {"attention_mask": x_mask, "max_new_tokens": 40, "min_new_tokens": 30, "do_sample": False}
     cached = model.generate(x, plan=plan, use_cache=True, **settings)
     uncached = model.generate(x, plan=plan, use_cache=False, **settings)
@@ -124,7 +124,7 @@ def test_right_padding_changes_nothing(model, length):
     """Codes, latent, loss and every gradient of a story alone and beside a longer one."""
     y, mask = stories(length, 37)
     x, x_mask = prompts(5, 9)
-    noise = torch.randn(2, 5, 12, generator=torch.Generator().manual_seed(0))
+    noise = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(0))
     results = []
     for size in (length, 37):
         model.zero_grad()
@@ -142,7 +142,7 @@ def test_right_padding_changes_nothing(model, length):
         results.append((reading.codes[:, :real], reading.latent[:, :length].detach(), loss.detach(), gradients))
     (codes, latent, loss, gradients), (codes_p, latent_p, loss_p, gradients_p) = results
     assert torch.equal(codes, codes_p)
-    assert (codes < 12).all()
+    assert (codes < 16).all()
     torch.testing.assert_close(latent, latent_p, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(loss, loss_p)
     assert gradients.keys() == gradients_p.keys()
@@ -177,7 +177,7 @@ def test_the_latent_does_not_depend_on_how_far_it_is_asked_for(model):
     far = model.latent(plan, 64)
     for length in (1, 8, 20, 24, 25, 63):
         torch.testing.assert_close(model.latent(plan, length), far[:, :length])
-    past = model.latent(torch.tensor([[12]]), 64)
+    past = model.latent(torch.tensor([[16]]), 64)
     torch.testing.assert_close(far[:, 40:], past[:, 40:])  # well past the plan, only padding speaks
 
 
@@ -192,7 +192,7 @@ def test_save_and_load(model, tmp_path):
         AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved"),
     ):
         assert type(opened) is DiscoDVT
-        assert opened.config.num_codes == 12
+        assert opened.config.num_codes == 16
         assert opened.state_dict().keys() == model.state_dict().keys()
         for name, weight in model.state_dict().items():
             assert torch.equal(opened.state_dict()[name], weight), name
@@ -222,6 +222,18 @@ def test_loading_a_plain_bart_leaves_nothing_uninitialised(bart, tmp_path):
     model.save_pretrained(tmp_path / "saved")
     again = DiscoDVT.from_pretrained(tmp_path / "saved")
     assert torch.equal(again.bottleneck.to_logits.weight, model.bottleneck.to_logits.weight)  # not scaled twice
+
+
+def test_another_bottleneck_keeps_codes_of_its_kind_and_begins_others_anew(model):
+    before = model.bottleneck
+    kept, new = ("straight-through", "bits") if model.config.bottleneck == "gumbel" else ("bits", "gumbel")
+    model.use_bottleneck(kept)
+    assert all(
+        torch.equal(one, other) for one, other in zip(model.bottleneck.parameters(), before.parameters(), strict=True)
+    )
+    model.use_bottleneck(new)
+    assert model.config.bottleneck == new
+    assert type(model.bottleneck) is not type(before)
 
 
 def test_a_checkpoint_as_the_hub_has_it_opens(bart, tmp_path):

@@ -19,10 +19,11 @@ PROMPTS = ("The fox who lost his hat", "Ann", "Once there was a very long prompt
 PLANS = ((3, 1, 4, 1, 5), (9, 2), (6, 5, 3, 5, 8, 9, 7, 9, 3, 2))
 
 
-@pytest.fixture(scope="module", params=["random", "shipped"])
+@pytest.fixture(scope="module", params=["random", "bits", "shipped"])
 def writer(request, tmp_path_factory) -> StoryWriter:
-    if request.param == "random":
-        return StoryWriter.from_pretrained(save_writer(tmp_path_factory.mktemp("writer")))
+    if request.param != "shipped":
+        bottleneck = "bits" if request.param == "bits" else "gumbel"
+        return StoryWriter.from_pretrained(save_writer(tmp_path_factory.mktemp("writer"), bottleneck=bottleneck))
     if not STORYTELLER.exists():
         pytest.skip("the storyteller is not in this tree")
     return StoryWriter.from_pretrained()

@@ -72,10 +72,61 @@ class GumbelBottleneck(nn.Module):
         return hard - soft.detach() + soft
 
     @torch.no_grad()
-    def restart(self, dead: Tensor, model_code: int, *, generator: torch.Generator) -> None:
-        """Give codes nobody uses a second life: near copies of a code in heavy use."""
+    def restart(self, dead: Tensor, busy: Tensor, *, generator: torch.Generator) -> None:
+        """Give codes nobody uses [N] a second life: each is a near copy of one in heavy use [N], to share its work."""
         for weight in (self.to_logits.weight, self.embedding.weight):
-            source = weight[model_code]
-            jitter = torch.randn((len(dead), weight.shape[1]), generator=generator).to(weight)
-            weight[dead] = source + 0.1 * source.std() * jitter
-        self.to_logits.bias[dead] = self.to_logits.bias[model_code].clone()
+            sources = weight[busy]
+            jitter = torch.randn(sources.shape, generator=generator).to(weight)
+            weight[dead] = sources + 0.1 * sources.std(1, keepdim=True) * jitter
+        self.to_logits.bias[dead] = self.to_logits.bias[busy]
+
+
+class BitBottleneck(nn.Module):
+    """log2 K binary Gumbel-softmax variables, straight-through: the bits of a code's number.
+
+    Not in the paper: discrete autoencoders of text learn more from hashes than from one choice among K (Kaiser and
+    Bengio 2018), because every bit of every code is trained at every position. A code's logit is the sum of its bits'.
+    """
+
+    def __init__(self, channels: int, codes: int, width: int, *, logit_gain: float) -> None:
+        super().__init__()
+        self.bits = codes.bit_length() - 1
+        self.codes = codes
+        self.to_bits = CodeLogits(channels, self.bits, gain=logit_gain)
+        self.embedding = nn.Embedding(self.bits + 1, width)  # a code's vector is +- these; last row: the padding code
+
+    def embed(self, codes: Tensor) -> Tensor:
+        return self._vectors(_signs(codes, self.bits), codes < self.codes)
+
+    def forward(
+        self, features: Tensor, mask: Tensor, *, temperature: float | None = None, noise: Tensor | None = None
+    ) -> Discrete:
+        """As `GumbelBottleneck.forward`; the difference of two Gumbel draws is the noise of a binary choice."""
+        with torch.autocast(features.device.type, enabled=False):
+            logits = self.to_bits(features.float())  # [B, L, bits]
+            numbers = torch.arange(self.codes, device=logits.device)
+            probabilities = (logits @ _signs(numbers, self.bits).T / 2).softmax(-1)
+            chosen = ((logits > 0) << torch.arange(self.bits, device=logits.device)).sum(-1)
+            codes = chosen.masked_fill(~mask, self.codes)
+            if temperature is None:
+                return Discrete(codes, self.embed(codes), probabilities)
+            signs = self._relax(logits, noise, temperature)
+            return Discrete(codes, self._vectors(signs, mask), probabilities)
+
+    def _vectors(self, signs: Tensor, mask: Tensor) -> Tensor:
+        """Signs [B, L, bits] to vectors [B, L, E], of variance 1 where those of the bits have it."""
+        vectors = signs.to(self.embedding.weight.dtype) @ self.embedding.weight[: self.bits] / self.bits**0.5
+        return torch.where(mask.unsqueeze(-1), vectors, self.embedding.weight[self.bits])
+
+    def _relax(self, logits: Tensor, noise: Tensor | None, temperature: float) -> Tensor:
+        """Equation 3 for two choices, as signs [B, L, bits] between -1 and 1."""
+        if noise is None:
+            return torch.tanh(logits / (2 * temperature))
+        drawn = logits + noise[..., : self.bits] - noise[..., self.bits : 2 * self.bits]
+        soft = torch.tanh(drawn / (2 * temperature))
+        return torch.where(drawn > 0, 1.0, -1.0) - soft.detach() + soft
+
+
+def _signs(codes: Tensor, bits: int) -> Tensor:
+    """The bits of each code's number, the lowest first, as -1 and 1 [..., bits]."""
+    return ((codes.unsqueeze(-1) >> torch.arange(bits, device=codes.device)) & 1).float() * 2 - 1

@@ -9,7 +9,7 @@ from typing import Any
 from transformers import BartConfig
 
 _NOT_SHAPE = {"transformers_version", "architectures", "dtype", "id2label", "label2id", "problem_type"}
-BOTTLENECKS = ("gumbel", "straight-through")
+BOTTLENECKS = ("gumbel", "straight-through", "bits")
 
 
 class DiscoDVTConfig(BartConfig):
@@ -38,6 +38,8 @@ class DiscoDVTConfig(BartConfig):
     def __post_init__(self, **kwargs: Any) -> None:
         if self.bottleneck not in BOTTLENECKS:
             raise ValueError(f"bottleneck {self.bottleneck!r} is unknown; choose one of {', '.join(BOTTLENECKS)}")
+        if self.bottleneck == "bits" and self.num_codes.bit_count() != 1:
+            raise ValueError(f"num_codes is {self.num_codes}; codes made of bits need a power of two")
         sizes = ("num_codes", "code_width", "conv_layers", "conv_channels", "num_relations", "relation_width")
         for name in sizes:
             if getattr(self, name) < 1:

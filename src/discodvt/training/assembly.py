@@ -163,7 +163,6 @@ def _story_feed(recipe: Recipe, tokens: Tokens, tokenizer: Any, noise_shape: tup
         pad=tokenizer.pad_token_id,
         mask=tokenizer.mask_token_id,
         seed=recipe.seed,
-        word_dropout=recipe.relaxation.word_dropout,
         noise_shape=noise_shape,
     )
 

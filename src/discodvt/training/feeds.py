@@ -25,7 +25,7 @@ class Feed(Protocol):
 
     def counts(self, rows: Rows) -> Counts: ...
 
-    def batch(self, rows: Rows, *, step: int | None, noisy: bool) -> Batch: ...
+    def batch(self, rows: Rows, *, step: int | None, noisy: bool, word_dropout: float = 0.0) -> Batch: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,6 @@ class StoryFeed:
     pad: int
     mask: int
     seed: int
-    word_dropout: float = 0.0
     noise_shape: tuple[int, int] | None = None  # tokens per code, K; None: a stage without codes
 
     def __len__(self) -> int:
@@ -53,16 +52,16 @@ class StoryFeed:
             "pairs": int(self.tokens.pair_counts[rows].sum()),
         }
 
-    def batch(self, rows: Rows, *, step: int | None, noisy: bool) -> Batch:
+    def batch(self, rows: Rows, *, step: int | None, noisy: bool, word_dropout: float = 0.0) -> Batch:
         batch = collate(self.tokens, rows, pad=self.pad)
         if step is None:
             return batch
-        if self.word_dropout > 0:
+        if word_dropout > 0:
             dropped = [
                 drop_words(
                     generator("words", seed=self.seed, step=step, story=int(row)),
                     self.tokens.stories[row][:-1],
-                    share=self.word_dropout,
+                    share=word_dropout,
                     mask=self.mask,
                 )
                 for row in rows
@@ -103,7 +102,7 @@ class DenoisingFeed:
     def counts(self, rows: Rows) -> Counts:
         return {"tokens": int(self.tokens.story_lengths[rows].sum()), "stories": len(rows)}
 
-    def batch(self, rows: Rows, *, step: int | None, noisy: bool) -> Batch:
+    def batch(self, rows: Rows, *, step: int | None, noisy: bool, word_dropout: float = 0.0) -> Batch:
         """In validation a story is always corrupted in the same way."""
         batch = collate(self.tokens, rows, pad=self.pad)
         corrupted = [
@@ -138,7 +137,7 @@ class PlanFeed:
         """Every code and the end of each plan."""
         return {"codes": int(self.plans.lengths[rows].sum()) + len(rows), "stories": len(rows)}
 
-    def batch(self, rows: Rows, *, step: int | None, noisy: bool) -> Batch:
+    def batch(self, rows: Rows, *, step: int | None, noisy: bool, word_dropout: float = 0.0) -> Batch:
         """prompt_ids, prompt_mask [B, N]; plan_ids [B, L + 1], `bos z1 .. zL`; labels [B, L + 1], `z1 .. zL eos`."""
         plans = [self.plans[row] for row in rows]
         prompt_ids, prompt_mask = padded([self.prompts[row] for row in rows], self.text_pad)

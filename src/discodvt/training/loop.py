@@ -18,6 +18,7 @@ from accelerate import Accelerator
 from discodvt.config import Recipe
 from discodvt.data.batches import Order
 from discodvt.errors import WorkFailed
+from discodvt.model.bottleneck import GumbelBottleneck
 from discodvt.training.checkpoints import Checkpoints
 from discodvt.training.feeds import Feed
 from discodvt.training.journal import Journal
@@ -125,13 +126,15 @@ class Loop:
         )
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        temperature, noisy = self.softness.temperature(step), self.softness.noisy(step)
+        softness = self.softness
+        temperature, noisy, word_dropout = softness.temperature(step), softness.noisy(step), softness.word_dropout(step)
         torch.manual_seed(dropout_seed(self.recipe.seed, step, accelerator.process_index))
         self.stage.train()
         sums = torch.zeros(len(self.terms), device=accelerator.device)
         codes: torch.Tensor | None = None
         for place, rows in enumerate(mine):
-            batch = on_device(self.train_feed.batch(rows, step=step, noisy=noisy), accelerator.device)
+            batch = self.train_feed.batch(rows, step=step, noisy=noisy, word_dropout=word_dropout)
+            batch = on_device(batch, accelerator.device)
             with nullcontext() if place == len(mine) - 1 else accelerator.no_sync(self.stage):
                 outcome = self.stage(batch, temperature)
                 loss = sum(
@@ -222,13 +225,15 @@ class Loop:
             yield from self._restart(codes)
 
     def _restart(self, codes: torch.Tensor) -> Iterator[Event]:
-        """Give unused codes a new start beside the most used one; the same on every process."""
+        """Give each unused code a new start beside one of the most used; the same on every process."""
         dead = torch.nonzero(codes == 0).flatten()
+        used = codes.argsort(descending=True, stable=True)[: len(codes) - len(dead)]
         stage = self.accelerator.unwrap_model(self.stage)
-        if len(dead) and isinstance(stage, Plan):
+        if len(dead) and isinstance(stage, Plan) and isinstance(stage.model.bottleneck, GumbelBottleneck):
             seed = dropout_seed(self.recipe.seed, self.progress.step, 0)
             random = torch.Generator().manual_seed(seed)
-            stage.model.bottleneck.restart(dead, int(codes.argmax()), generator=random)
+            busy = used[torch.arange(len(dead), device=used.device) % len(used)]
+            stage.model.bottleneck.restart(dead, busy, generator=random)
             yield self._note("note", f"{len(dead)} dead codes restarted")
 
     def _note(self, kind: str, message: str) -> Event:

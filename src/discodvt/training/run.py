@@ -92,7 +92,6 @@ def _prepare(recipe: Recipe, directory: Path, accelerator: Accelerator) -> tuple
     batch = recipe.batch
     order = Order(parts.train.sort_keys, batch.stories_per_step, batch.stories_per_micro_batch, recipe.seed)
     total = recipe.run.steps or ceil((recipe.run.epochs or 0) * order.steps_per_epoch)
-    relaxation = recipe.relaxation
 
     def describe(target: Path, state: dict[str, Any]) -> None:
         parts.tokenizer.save_pretrained(target)
@@ -105,14 +104,7 @@ def _prepare(recipe: Recipe, directory: Path, accelerator: Accelerator) -> tuple
         valid_feed=parts.valid,
         order=order,
         total=total,
-        softness=Softness.over(
-            total,
-            start=relaxation.start,
-            floor=relaxation.floor,
-            rate=relaxation.rate,
-            floor_at=relaxation.floor_at,
-            noise_free=relaxation.noise_free,
-        ),
+        softness=Softness.over(total, recipe.relaxation),
         recipe=recipe,
         accelerator=accelerator,
         checkpoints=checkpoints,

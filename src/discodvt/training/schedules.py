@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+from discodvt.config import Relaxation
+
 
 def learning_rate(step: int, total: int, *, peak: float, linear: bool, warmup: int) -> float:
     """The rate of update `step`, counted from 0: up over `warmup` steps, then down to 0 after the last, or constant."""
@@ -13,25 +15,30 @@ def learning_rate(step: int, total: int, *, peak: float, linear: bool, warmup: i
 
 @dataclass(frozen=True, slots=True)
 class Softness:
-    """How codes are relaxed over a run of `total` steps (section 4.2 and the noise-free start)."""
+    """How codes are relaxed over a run of `total` steps (section 4.2 and the noise-free start), and words dropped."""
 
     total: int
     start: float
     floor: float
     rate: float
     noise_free_steps: int = 0
+    dropped: float = 0.0
+    dropping_steps: float = math.inf
 
     @classmethod
-    def over(
-        cls, total: int, *, start: float, floor: float, rate: float, floor_at: float | None, noise_free: float
-    ) -> "Softness":
+    def over(cls, total: int, relaxation: Relaxation) -> "Softness":
         """With `floor_at`, the rate that reaches the floor at that share of the run."""
-        if floor_at is not None:
-            rate = math.log(start / floor) / (floor_at * total)
-        return cls(total, start, floor, rate, round(noise_free * total))
+        start, floor, rate = relaxation.start, relaxation.floor, relaxation.rate
+        if relaxation.floor_at is not None:
+            rate = math.log(start / floor) / (relaxation.floor_at * total)
+        dropping = math.inf if relaxation.word_dropout_until is None else relaxation.word_dropout_until * total
+        return cls(total, start, floor, rate, round(relaxation.noise_free * total), relaxation.word_dropout, dropping)
 
     def temperature(self, step: int) -> float:
         return max(self.floor, self.start * math.exp(-self.rate * step))
 
     def noisy(self, step: int) -> bool:
         return step >= self.noise_free_steps
+
+    def word_dropout(self, step: int) -> float:
+        return self.dropped * max(0.0, 1 - step / self.dropping_steps)

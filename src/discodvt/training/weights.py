@@ -53,9 +53,10 @@ def plan_model(settings: Model, tokenizer: PreTrainedTokenizerBase) -> DiscoDVT:
             raise BadRequest(
                 f"{source}: a checkpoint of another shape: {name} is {found}, the recipe asks for {wanted}"
             )
+    if "code_logit_gain" in settings.model_fields_set:
+        model.config.code_logit_gain = settings.code_logit_gain  # of new codes
     if "bottleneck" in settings.model_fields_set:
-        model.bottleneck.straight_through = settings.bottleneck == "straight-through"
-        model.config.bottleneck = settings.bottleneck
+        model.use_bottleneck(settings.bottleneck)
     return model
 
 

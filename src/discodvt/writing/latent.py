@@ -12,9 +12,10 @@ from discodvt.writing.weights import Weights
 class Latent:
     """Code embeddings, then transposed convolutions that each double the length, then a projection."""
 
-    def __init__(self, weights: Weights, conv_layers: int) -> None:
+    def __init__(self, weights: Weights, conv_layers: int, *, bits: bool) -> None:
         names = [f"up.convolutions.{number}" for number in range(conv_layers)]
-        self._embedding = weights["bottleneck.embedding.weight"]  # the last row is the padding code
+        embedding = weights["bottleneck.embedding.weight"]  # the last row is the padding code
+        self._embedding = _sums_of_bits(embedding) if bits else embedding
         self._convolutions = [(weights[f"{name}.weight"], weights[f"{name}.bias"]) for name in names]
         self._projection = weights["up.projection.weight"], weights["up.projection.bias"]
         self.num_codes = len(self._embedding) - 1
@@ -29,3 +30,11 @@ class Latent:
         for weight, bias in self._convolutions:
             states = F.relu(F.conv_transpose1d(states, weight, bias, stride=2, padding=1))
         return F.linear(states[0, :, :length].t(), *self._projection)
+
+
+def _sums_of_bits(embedding: Tensor) -> Tensor:
+    """Vectors of bits and padding [b + 1, E] to those of all codes and padding [2^b + 1, E]."""
+    bits = len(embedding) - 1
+    numbers = torch.arange(2**bits, device=embedding.device)[:, None]
+    signs = ((numbers >> torch.arange(bits, device=embedding.device)) & 1).to(embedding) * 2 - 1
+    return torch.cat([signs @ embedding[:bits] / bits**0.5, embedding[bits:]])

@@ -43,7 +43,9 @@ def open_writer(source: str | Path | None, device: torch.device, *, int8: bool) 
         raise BadRequest(f"{directory}: no DiscoDVT and no BART; give a directory that `discodvt train` has written")
     weights = Weights(directory, device)
     generator = _generator(weights.under("generator." if kind == "discodvt" else ""), config, int8)
-    latent = Latent(weights, config["conv_layers"]) if kind == "discodvt" else None
+    latent = None
+    if kind == "discodvt":
+        latent = Latent(weights, config["conv_layers"], bits=config["bottleneck"] == "bits")
     prior, codes = None, {}
     if latent is not None and (directory / "prior" / "config.json").exists():
         codes = read_settings(directory / "prior" / "config.json")

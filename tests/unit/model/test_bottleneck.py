@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from discodvt.model.bottleneck import GumbelBottleneck
+from discodvt.model.bottleneck import BitBottleneck, GumbelBottleneck
 
 torch.set_num_threads(1)
 
@@ -79,17 +79,80 @@ def test_float32_under_autocast():
     assert torch.isfinite(out.vectors).all()
 
 
-def test_restarted_codes_become_near_copies_of_one_in_use():
+def test_restarted_codes_become_near_copies_each_of_its_own_busy_code():
     module = bottleneck()
     before = module.embedding.weight.detach().clone()
-    module.restart(torch.tensor([1, 4]), 0, generator=torch.Generator().manual_seed(0))
+    module.restart(torch.tensor([1, 4]), torch.tensor([0, 3]), generator=torch.Generator().manual_seed(0))
     after = module.embedding.weight.detach()
     kept = [0, 2, 3, 5, 6]
     assert torch.equal(after[kept], before[kept])
-    assert (after[[1, 4]] - before[0]).norm() < 0.5 * before[0].norm()
-    assert not torch.equal(after[1], after[4])
+    for restarted, source in ((1, 0), (4, 3)):
+        assert 0 < (after[restarted] - before[source]).norm() < 0.5 * before[source].norm()
+        assert module.to_logits.bias[restarted] == module.to_logits.bias[source]
 
 
 def test_without_noise_straight_through_codes_are_soft_until_they_are_drawn():
     hard, soft = bottleneck(True), bottleneck(False)
     torch.testing.assert_close(hard(FEATURES, MASK, temperature=0.9), soft(FEATURES, MASK, temperature=0.9))
+
+
+def bits() -> BitBottleneck:
+    torch.manual_seed(0)
+    return BitBottleneck(4, 8, 3, logit_gain=3.0)
+
+
+def test_codes_of_bits_are_numbers_in_binary_and_their_vectors_signed_sums():
+    module = bits()
+    out = module(FEATURES, MASK)
+    chosen = (FEATURES @ module.to_bits.weight.T + module.to_bits.bias > 0)[MASK].int()
+    assert out.codes[MASK].tolist() == [first + 2 * second + 4 * third for first, second, third in chosen.tolist()]
+    assert (out.codes[~MASK] == 8).all()
+    expected = (2.0 * chosen - 1) @ module.embedding.weight[:3] / 3**0.5
+    torch.testing.assert_close(out.vectors[MASK], expected)
+    torch.testing.assert_close(out.vectors[~MASK], module.embedding.weight[3].expand(3, 3))
+    torch.testing.assert_close(module.embed(out.codes), out.vectors)
+
+
+def test_code_probabilities_are_products_of_those_of_bits():
+    module = bits()
+    sure = torch.sigmoid(module.to_bits(FEATURES))
+    product = torch.stack(
+        [
+            torch.stack([sure[..., bit] if code >> bit & 1 else 1 - sure[..., bit] for bit in range(3)]).prod(0)
+            for code in range(8)
+        ],
+        dim=-1,
+    )
+    torch.testing.assert_close(module(FEATURES, MASK).probabilities, product)
+
+
+def test_noise_draws_bits_from_their_distribution():
+    module = bits()
+    with torch.no_grad():
+        expected = torch.sigmoid(module.to_bits(FEATURES[:1, :1]))[0, 0]
+        noise = -torch.log(-torch.log(torch.rand(4000, 1, 8)))
+        drawn = module._relax(module.to_bits(FEATURES[:1, :1]), noise, 1.0)
+    torch.testing.assert_close((drawn[:, 0] > 0).float().mean(0), expected, atol=0.04, rtol=0)
+
+
+def test_bits_are_soft_without_noise_and_straight_through_with_it():
+    module = bits()
+    noise = torch.randn(2, 5, 8)
+    cold = module(FEATURES, MASK, temperature=1e-4)
+    torch.testing.assert_close(cold.vectors, module(FEATURES, MASK).vectors)
+    drawn = module(FEATURES, MASK, temperature=0.7, noise=noise)
+    drawn.vectors.sum().backward()
+    difference = noise[..., :3] - noise[..., 3:6]
+    logits = module.to_bits(FEATURES).detach().requires_grad_()
+    signs = torch.where(logits + difference > 0, 1.0, -1.0)
+    torch.testing.assert_close(drawn.vectors[MASK], (signs @ module.embedding.weight[:3] / 3**0.5)[MASK])
+    soft = torch.tanh((logits + difference) / 1.4) @ module.embedding.weight[:3].detach() / 3**0.5
+    soft[MASK].sum().backward()
+    torch.testing.assert_close(module.to_bits.bias.grad, logits.grad.sum((0, 1)))
+
+
+def test_bits_padding_carries_no_gradient_to_the_features():
+    features = FEATURES.clone().requires_grad_()
+    bits()(features, MASK, temperature=1.0, noise=torch.randn(2, 5, 8)).vectors.sum().backward()
+    assert not features.grad[~MASK].any()
+    assert features.grad[MASK].any()

@@ -34,7 +34,7 @@ def tokens() -> Tokens:
 
 
 def feed(**changes) -> StoryFeed:
-    settings = {"pad": 1, "mask": 39, "seed": 5, "word_dropout": 0.3, "noise_shape": (8, 6)}
+    settings = {"pad": 1, "mask": 39, "seed": 5, "noise_shape": (8, 6)}
     return StoryFeed(tokens(), **(settings | changes))
 
 
@@ -48,12 +48,12 @@ def stages() -> dict[str, tuple[Stage, Batch]]:
     rows = np.arange(4)
     plans = PlanFeed(tokens().prompts, Ragged.of([np.array([1, 2, 3], np.int32)] * 4), 1, 6, 7, 8)
     prior = PlanPrior(PlanPriorConfig.from_bart_config(SHAPE, num_codes=6, max_codes=8))
-    stories = feed().batch(rows, step=3, noisy=True)
+    stories = feed().batch(rows, step=3, noisy=True, word_dropout=0.3)
     return {
         "pretrain, seq2seq": (Text(BartForConditionalGeneration(SHAPE)), stories),
         "warm-start": (plan_stage(0.0), stories),
         "reconstruct": (plan_stage(), stories),
-        "prior": (Prior(prior), plans.batch(rows, step=3, noisy=True)),
+        "prior": (Prior(prior), plans.batch(rows, step=3, noisy=True, word_dropout=0.3)),
     }
 
 
@@ -77,7 +77,7 @@ def test_a_batch_may_be_cut_anywhere():
         stage.zero_grad()
         sums = dict.fromkeys(stage.terms, 0.0)
         for rows in parts:
-            outcome = stage(whole.batch(rows, step=3, noisy=True), 0.8)
+            outcome = stage(whole.batch(rows, step=3, noisy=True, word_dropout=0.3), 0.8)
             sum(term.weight * outcome.sums[key] for key, term in stage.terms.items()).backward()
             sums = {key: sums[key] + outcome.sums[key].item() for key in sums}
         gradients.append({key: parameter.grad.clone() for key, parameter in stage.named_parameters()})
@@ -127,7 +127,7 @@ def test_gradient_checkpointing_changes_no_gradient():
         stage = plan_stage().train()
         if checkpointing:
             stage.model.gradient_checkpointing_enable()
-        sums = stage(feed().batch(np.arange(4), step=3, noisy=True), 0.8).sums
+        sums = stage(feed().batch(np.arange(4), step=3, noisy=True, word_dropout=0.3), 0.8).sums
         sum(term.weight * sums[key] for key, term in stage.terms.items()).backward()
         gradients.append([parameter.grad for parameter in stage.parameters()])
     for plain, saved in zip(*gradients, strict=True):

@@ -32,21 +32,23 @@ def _shape(vocabulary: int) -> BartConfig:
     )
 
 
-def save_writer(directory: Path, *, prior: bool = True, dtype: torch.dtype = torch.float32) -> Path:
+def save_writer(
+    directory: Path, *, prior: bool = True, dtype: torch.dtype = torch.float32, bottleneck: str = "gumbel"
+) -> Path:
     """A DiscoDVT and, if wanted, its prior."""
     torch.manual_seed(0)
+    codes = 16 if bottleneck == "bits" else CODES
     tokenizer = train_tokenizer(TEXTS, 320)
     shape = _shape(len(tokenizer))
-    model = DiscoDVT.from_bart(
-        shape, num_codes=CODES, code_width=8, conv_channels=8, conv_layers=2, relation_width=4, num_relations=3
-    )
+    sizes = {"code_width": 8, "conv_channels": 8, "conv_layers": 2, "relation_width": 4, "num_relations": 3}
+    model = DiscoDVT.from_bart(shape, num_codes=codes, bottleneck=bottleneck, **sizes)
     with torch.no_grad():
         model.up.projection.weight.normal_(std=3.0)
         model.generator.final_logits_bias.normal_(std=0.5)
     model.to(dtype).save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     if prior:
-        config = PlanPriorConfig.from_bart_config(shape, num_codes=CODES, max_codes=MOST_CODES)
+        config = PlanPriorConfig.from_bart_config(shape, num_codes=codes, max_codes=MOST_CODES)
         PlanPrior(config).to(dtype).save_pretrained(directory / "prior")
     return directory
 

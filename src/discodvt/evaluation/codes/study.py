@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from discodvt.artefacts import open_stage
 from discodvt.corpus import read_stories
 from discodvt.errors import BadRequest
@@ -79,12 +81,13 @@ def _study(planner: Planner, path: Path, *, max_stories: int | None, told_storie
         tokens_per_code=config.tokens_per_code,
     )
     occurrences = Occurrences.of(plans, config.num_codes)
-    embedding = planner.model.bottleneck.embedding.weight[: config.num_codes].detach().cpu().double().numpy()
+    with torch.no_grad():
+        embedding = planner.model.bottleneck.embed(torch.arange(config.num_codes, device=planner.device)).cpu().double()
     return {
         "model": planner.shape,
         "stories": len(tokens),
         "usage": usage_of(plans, vocabulary=config.num_codes, tokens_per_code=config.tokens_per_code),
-        "codes": describe_codes(occurrences, segments, tokens, embedding),
+        "codes": describe_codes(occurrences, segments, tokens, embedding.numpy()),
         "told": segmented_stories(occurrences, segments, told_stories),
     }
 

@@ -1,15 +1,15 @@
 """What the storyteller's plans are worth in stories, on held-out prompts.
 
-usage: python recipes/nano/judge.py WRITER SEQ2SEQ CORPUS OUT [STORIES]
+usage: python recipes/nano/judge.py WRITER SEQ2SEQ CORPUS OUT [--split test] [--stories 500] [--temperature 1 ...]
 
-Writes stories to the first test prompts of CORPUS under four systems: plans drawn from the prior, the plan of the true
-story (posterior), the plan of another story of about the same length, and plain seq2seq. Then: how many end by
-themselves, and the paper's metrics with tests, right against wrong plan story by story, prior against seq2seq. All of
-it goes to OUT/judgement.json.
+Writes stories to the first prompts of a split under four systems: plans drawn from the prior, the plan of the true
+story (posterior), the plan of another story of about the same length, and plain seq2seq, all with the same settings.
+Then: how many end by themselves, and the paper's metrics with tests, right against wrong plan story by story, prior
+against seq2seq. All of it goes to OUT/judgement.json. The storyteller's own settings were chosen on `valid`.
 """
 
 import json
-import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -22,14 +22,16 @@ from discodvt import StoryWriter
 from discodvt.corpus import Story, read_stories, split_files
 from discodvt.evaluation import compare, evaluate
 from discodvt.evaluation.tokens import tokenize
-from discodvt.writing import Request, WrittenStory
+from discodvt.writing import Request, Settings, WrittenStory
 
 Plans = Sequence[tuple[int, ...] | None]
 
 
-def write(writer: StoryWriter, rows: Sequence[Story], plans: Plans, out: Path) -> list[WrittenStory]:
+def write(
+    writer: StoryWriter, rows: Sequence[Story], plans: Plans, settings: Settings, out: Path
+) -> list[WrittenStory]:
     requests = [Request(row.prompt, index=number, plan=plans[number]) for number, row in enumerate(rows)]
-    written = sorted(writer.write_many(requests, batch_size=32), key=lambda story: story.index)
+    written = sorted(writer.write_many(requests, settings, batch_size=32), key=lambda story: story.index)
     with out.open("w", encoding="utf-8") as file:
         for row, story in zip(rows, written, strict=True):
             record = {"id": row.id, "prompt": row.prompt, "story": story.text, "plan": story.plan, "seed": story.seed}
@@ -43,9 +45,9 @@ def each_alone(stories: Sequence[list[str]], references: Sequence[list[str]], na
     return np.array([evaluate([story], [reference])[name].value for story, reference in pairs])
 
 
-def main(writer_dir: Path, seq2seq_dir: Path, corpus: Path, out: Path, count: int) -> None:
+def main(writer_dir: Path, seq2seq_dir: Path, corpus: Path, out: Path, split: str, count: int, own: Settings) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    rows = list(islice(read_stories(split_files(corpus)["test"]), count))
+    rows = list(islice(read_stories(split_files(corpus)[split]), count))
     truth = [row.story for row in rows]
     writer = StoryWriter.from_pretrained(writer_dir)
     right = [writer.plan_of(story) for story in truth]
@@ -53,10 +55,10 @@ def main(writer_dir: Path, seq2seq_dir: Path, corpus: Path, out: Path, count: in
     other = dict(zip(by_length, by_length[1:] + by_length[:1], strict=True))
     nothing: Plans = [None] * count
     systems = {
-        "prior": write(writer, rows, nothing, out / "prior.jsonl"),
-        "right": write(writer, rows, right, out / "right.jsonl"),
-        "wrong": write(writer, rows, [right[other[number]] for number in range(count)], out / "wrong.jsonl"),
-        "seq2seq": write(StoryWriter.from_pretrained(seq2seq_dir), rows, nothing, out / "seq2seq.jsonl"),
+        "prior": write(writer, rows, nothing, own, out / "prior.jsonl"),
+        "right": write(writer, rows, right, own, out / "right.jsonl"),
+        "wrong": write(writer, rows, [right[other[number]] for number in range(count)], own, out / "wrong.jsonl"),
+        "seq2seq": write(StoryWriter.from_pretrained(seq2seq_dir), rows, nothing, own, out / "seq2seq.jsonl"),
     }
     texts = {name: [story.text for story in stories] for name, stories in systems.items()}
     compared = compare(texts["prior"], texts["seq2seq"], truth, prompts=[row.prompt for row in rows])
@@ -87,4 +89,16 @@ def main(writer_dir: Path, seq2seq_dir: Path, corpus: Path, out: Path, count: in
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:5]), count=int((*sys.argv, "500")[5]))  # type: ignore[misc]
+    parser = ArgumentParser()
+    for name in ("writer", "seq2seq", "corpus", "out"):
+        parser.add_argument(name, type=Path)
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--stories", type=int, default=500)
+    for name in ("temperature", "top_p", "repetition_penalty"):
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=1.0 if name != "top_p" else 0.9)
+    given = parser.parse_args()
+    settings = Settings(
+        temperature=given.temperature, top_p=given.top_p, repetition_penalty=given.repetition_penalty,
+        min_tokens=40, max_tokens=320, min_codes=8,
+    )  # fmt: skip
+    main(given.writer, given.seq2seq, given.corpus, given.out, given.split, given.stories, settings)

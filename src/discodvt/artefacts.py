@@ -4,6 +4,7 @@ A stage directory holds `stage.json` from the first moment (what is being made: 
 `manifest.json` only when all else is in place. A directory with a manifest is complete; one without is resumed by the
 same request and refused to any other. Files are written under a temporary name and renamed. The directory itself is
 locked while a run is at work in it. Nothing in it depends on the time of day, so a resumed run ends in the same bytes.
+What `--overwrite` replaces stays in a folder inside until the new work is complete, and comes back if it is refused.
 """
 
 import fcntl
@@ -24,6 +25,7 @@ from discodvt.errors import BadRequest
 MANIFEST = "manifest.json"
 REQUEST = "stage.json"
 TEMPORARY = ".partial"
+REPLACED = ".replaced"
 
 
 class Stage:
@@ -63,8 +65,9 @@ class Stage:
             path.write_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
 
     def abandon(self) -> None:
-        """Clear the directory: after a wrong request nothing in it is worth resuming."""
-        _empty(self.directory)
+        """Clear the directory: after a wrong request nothing in it is worth resuming. What was replaced comes back."""
+        _clear(self.directory)
+        _bring_back(self.directory)
 
     def finish(self, **facts: Any) -> None:
         """Write the manifest: the directory is complete from here on."""
@@ -72,6 +75,7 @@ class Stage:
             stale.unlink()
         self.write_json(MANIFEST, self.request | provenance() | {"facts": facts})
         (self.directory / REQUEST).unlink(missing_ok=True)
+        shutil.rmtree(self.directory / REPLACED, ignore_errors=True)
 
 
 @contextmanager
@@ -88,13 +92,13 @@ def open_stage(
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BadRequest(f"{directory}: in use by another run; wait for it or choose another directory") from None
-        if overwrite:
-            _empty(directory)
         request = {
             "stage": stage,
             "config": json.loads(json.dumps(dict(config))),
             "inputs": {name: file_hash(path) for name, path in zip(_short_names(inputs), inputs, strict=True)},
         }
+        if overwrite:
+            _make_room(directory)
         _agree(directory, request)
         opened = Stage(directory, request)
         if not opened.complete:
@@ -163,17 +167,46 @@ def _agree(directory: Path, request: dict[str, Any]) -> None:
                 "choose another directory, or --overwrite it"
             )
         return
-    if any(path.name != REQUEST + TEMPORARY for path in directory.iterdir()):
+    if any(path.name not in (REQUEST + TEMPORARY, REPLACED) for path in directory.iterdir()):
         raise BadRequest(f"{directory}: not empty and not made by discodvt; choose another directory")
 
 
-def _empty(directory: Path) -> None:
-    """Clear a directory this program made; never one it did not."""
-    ours = (directory / MANIFEST).exists() or (directory / REQUEST).exists()
-    if not ours and any(directory.iterdir()):
+def _make_room(directory: Path) -> None:
+    """Set aside a finished work, clear an unfinished one; never touch what this program did not make."""
+    finished = (directory / MANIFEST).exists()
+    if not finished and not (directory / REQUEST).exists() and any(directory.iterdir()):
         raise BadRequest(f"{directory}: not made by discodvt, will not overwrite it; choose another directory")
+    if finished:
+        _set_aside(directory)
+    else:
+        _clear(directory)
+
+
+def _clear(directory: Path) -> None:
     for path in directory.iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if path.name != REPLACED:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _set_aside(directory: Path) -> None:
+    """Keep a finished work inside its directory; its manifest goes first, so that no half is taken for whole."""
+    kept = directory / REPLACED
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir()
+    (directory / MANIFEST).rename(kept / MANIFEST)
+    for path in directory.iterdir():
+        if path != kept:
+            path.rename(kept / path.name)
+
+
+def _bring_back(directory: Path) -> None:
+    kept = directory / REPLACED
+    if kept.exists():
+        for path in kept.iterdir():
+            if path.name != MANIFEST:
+                path.rename(directory / path.name)
+        (kept / MANIFEST).rename(directory / MANIFEST)
+        kept.rmdir()
 
 
 def _versions() -> dict[str, str]:

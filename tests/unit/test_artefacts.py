@@ -57,6 +57,40 @@ def test_an_unfinished_stage_is_resumed_by_the_same_request_only(tmp_path: Path)
         assert not (tmp_path / "a.txt").exists()
 
 
+def test_what_is_overwritten_stays_until_the_new_work_is_complete(tmp_path: Path) -> None:
+    def make(number: int, *, overwrite: bool, refused: bool = False) -> None:
+        with open_stage(tmp_path, "make", config={"n": number}, overwrite=overwrite) as stage:
+            with stage.writing("part/a.txt") as path:
+                path.write_text(str(number))
+            if refused:
+                stage.abandon()
+            else:
+                stage.finish(n=number)
+
+    def held() -> tuple[str, int]:
+        return (tmp_path / "part" / "a.txt").read_text(), read_manifest(tmp_path)["facts"]["n"]
+
+    make(1, overwrite=False)
+    make(2, overwrite=True, refused=True)
+    assert held() == ("1", 1)
+    with open_stage(tmp_path, "make", config={"n": 3}, overwrite=True):
+        assert [path.name for path in tmp_path.glob("*.txt")] == []  # stopped before anything was written
+    make(4, overwrite=True, refused=True)
+    assert held() == ("1", 1)
+    make(5, overwrite=True)
+    assert held() == ("5", 5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest.json", "part"]
+
+
+def test_an_unreadable_input_leaves_what_was_to_be_overwritten(tmp_path: Path) -> None:
+    with open_stage(tmp_path, "make", config={}) as stage:
+        stage.finish()
+    missing = tmp_path.parent / "missing.txt"
+    with pytest.raises(BadRequest), open_stage(tmp_path, "make", config={}, inputs=[missing], overwrite=True):
+        pass
+    assert read_manifest(tmp_path)["stage"] == "make"
+
+
 def test_a_directory_is_locked_while_in_use(tmp_path: Path) -> None:
     with (
         open_stage(tmp_path, "make", config={}),

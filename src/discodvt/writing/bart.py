@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from discodvt.errors import BadRequest
+from discodvt.writing.kernels import kernels_for
 from discodvt.writing.linear import Linear, Norm, activation, fused, linear, norm
-from discodvt.writing.threads import threads_for
 from discodvt.writing.weights import Weights
 
 if TYPE_CHECKING:
@@ -86,7 +86,6 @@ class Encoder:
             )
             for layer in (weights.under(f"layers.{number}.") for number in range(shape.encoder_layers))
         ]
-
         self.size = sum(layer.qkv.size + layer.out.size + layer.up.size + layer.down.size for layer in self._layers)
 
     @torch.inference_mode()
@@ -144,7 +143,6 @@ class Decoder:
             )
             for layer in (weights.under(f"layers.{number}.") for number in range(shape.decoder_layers))
         ]
-
         self.size = self._head.size + sum(
             part.size
             for layer in self.layers
@@ -159,10 +157,14 @@ class Decoder:
 
     def step(self, desk: "Desk", last: list[int], positions: list[int]) -> Tensor:
         """The last symbols of the first B stories, and how many each has, to logits [B, V] of the next."""
-        count = len(last)
-        symbols, places = torch.tensor([last, positions], device=desk.rows.device)
-        rows, causal, prompt_mask, caches, prompts = desk.view(count, -(-(max(positions) + 1) // WINDOW) * WINDOW)
-        mask = F.embedding(places, causal)[:, None, None]  # [B, 1, 1, window]
+        count, window = len(last), -(-(max(positions) + 1) // WINDOW) * WINDOW
+        causal, prompt_mask, caches, prompts = desk.view(count, window)
+        rows: Any = 0  # a single story is addressed by numbers, which is faster than by tensors of one number
+        places: Any = positions[0]
+        if count > 1:
+            rows, places = torch.tensor([list(range(count)), positions], device=causal.device)
+        mask = causal[places].view(count, 1, 1, window)
+        symbols = torch.tensor(last, device=causal.device)
         heads = (count, -1, self.heads, self.width // self.heads)
         x = self._norm(F.embedding(symbols, self._embedding) + desk.control[rows, places])
         for layer, (cache, keys, values), prompt in zip(self.layers, caches, prompts, strict=True):
@@ -188,5 +190,5 @@ class Bart:
 
     def prompt(self, ids: Tensor) -> list[Tensor]:
         """What the decoder needs of a prompt [N], read alone."""
-        with threads_for(len(ids) * self.encoder.size):
+        with kernels_for(len(ids) * self.encoder.size):
             return self.decoder.prompt(self.encoder(ids))

@@ -15,7 +15,7 @@ from torch import Tensor
 from discodvt.writing.bart import Bart
 from discodvt.writing.desk import Desk
 from discodvt.writing.drawing import Floats, Ints, draw
-from discodvt.writing.threads import threads_for
+from discodvt.writing.kernels import kernels_for
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Manner:
     repetition_penalty: float = 1.0
 
     def choose(self, logits: Floats, drafts: Sequence[Draft], *, start: int, end: int) -> Ints:
-        """Floats [B, V], which are changed, to the next symbol of each draft [B]."""
+        """Logits [B, V], which are changed, to the next symbol of each draft [B]."""
         for scores, draft in zip(logits, drafts, strict=True):
             if self.repetition_penalty != 1.0:
                 used = np.unique([start, *draft.symbols])
@@ -82,7 +82,7 @@ def decode(bart: Bart, drafts: Iterable[D], manner: Manner, *, rows: int, length
     while seated:
         last = [draft.symbols[-1] if draft.symbols else bart.start for draft in seated]
         positions = [len(draft.symbols) for draft in seated]
-        with threads_for(len(seated) * bart.decoder.size):
+        with kernels_for(len(seated) * bart.decoder.size):
             logits = bart.decoder.step(desk, last, positions).cpu().numpy()
         chosen = manner.choose(logits, seated, start=bart.start, end=bart.end)
         for draft, symbol in zip(seated, chosen.tolist(), strict=True):

@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -12,7 +11,6 @@ from discodvt.writing.bart import WINDOW, Decoder
 class View(NamedTuple):
     """The first rows of a desk, as far as attention has to look."""
 
-    rows: Tensor  # [B]
     causal: Tensor  # [T, window]: what position t may see
     prompt_mask: Tensor  # [B, 1, 1, N]
     caches: list[tuple[Tensor, Tensor, Tensor]]  # for each layer the whole cache, keys and values [B, H, window, D / H]
@@ -30,14 +28,12 @@ class Desk:
         self.control = like.new_zeros(rows, length, decoder.width)
         self.causal = like.new_full((length, length), float("-inf")).triu(1)
         self.prompt_mask = like.new_zeros(rows, WINDOW)
-        self.rows = torch.arange(rows, device=like.device)
         self._view: tuple[int, int, View] | None = None
 
     def view(self, count: int, window: int) -> View:
         """The first `count` rows and `window` positions; the same view serves until one of the two changes."""
         if self._view is None or self._view[:2] != (count, window):
             view = View(
-                rows=self.rows[:count],
                 causal=self.causal[:, :window],
                 prompt_mask=self.prompt_mask[:count, None, None],
                 caches=[(room, room[0, :count, :, :window], room[1, :count, :, :window]) for room in self.caches],

@@ -86,7 +86,7 @@ def generate(
     }
     settings = Settings(greedy=greedy, **{name: value for name, value in choices.items() if value is not None})
     total = len(asked) * stories_each
-    live = total == 1 and out.is_terminal and not (json or show_plan or output)
+    live = total == 1 and out.is_terminal and not (json or output)
     in_file = output is not None and total > 1
     shown = "live" if live else "json" if json else "plan" if show_plan else "nothing" if in_file else "text"
     with _told_warnings():
@@ -94,7 +94,7 @@ def generate(
         meanings = read_meanings(writer.directory) if html is not None else {}
         given = given if plan_from is None else plans.plan_from(plan_from, writer)
         if live:
-            records = _stream(writer, Request(asked[0].text, plan=given, seed=seed), settings)
+            records = _stream(writer, Request(asked[0].text, plan=given, seed=seed), settings, show_plan=show_plan)
         else:
             records = write_stories(
                 writer,
@@ -104,7 +104,6 @@ def generate(
                 seed=seed,
                 plan=given,
                 batch_size=batch_size,
-                int8=int8,
                 output=output,
                 overwrite=overwrite,
             )
@@ -126,17 +125,27 @@ def _prompts(typed: list[str] | None, file: Path | None, stories_each: int) -> "
     return read_prompts(file) if file is not None else typed_prompts(typed or [])
 
 
-def _stream(writer: "StoryWriter", request: "Request", settings: "Settings") -> "Iterator[StoryRecord]":
-    """Write one story to the terminal, word by word as it comes."""
-    from discodvt.report.story_view import LiveText
+def _stream(
+    writer: "StoryWriter", request: "Request", settings: "Settings", *, show_plan: bool
+) -> "Iterator[StoryRecord]":
+    """Write one story to the terminal as it comes: word by word, or code by code with its plan."""
+    from discodvt.report.story_view import LivePlan, LiveText
     from discodvt.writing.stage import record_of
 
-    text = LiveText(out)
     stream = writer.stream(request, settings)
-    for piece in stream:
-        text.write(piece)
-    text.end()
-    yield record_of(stream.story, "1", writer.name)
+    if show_plan:
+        rows = LivePlan(out, request.prompt)
+        for _ in stream:
+            rows.grow(stream.text, stream.segments)
+        record = record_of(stream.story, "1", writer.name)
+        rows.end(record)
+    else:
+        text = LiveText(out)
+        for piece in stream:
+            text.write(piece)
+        text.end()
+        record = record_of(stream.story, "1", writer.name)
+    yield record
 
 
 def _tell(records: "Iterator[StoryRecord]", total: int, shown: str, *, keep: bool) -> "list[StoryRecord]":
@@ -164,9 +173,11 @@ def _show(record: "StoryRecord", shown: str, *, alone: bool) -> None:
         out.print(PlanView(record), soft_wrap=False)
         out.print()
     elif shown == "text":
+        from discodvt.report.story_view import printable
+
         if not alone:
-            out.print(Text(record.prompt, style="bold"), end="\n\n")
-        out.print(Text(record.story), soft_wrap=not out.is_terminal, end="\n" if alone else "\n\n\n")
+            out.print(Text(printable(record.prompt), style="bold"), end="\n\n")
+        out.print(Text(printable(record.story)), soft_wrap=not out.is_terminal, end="\n" if alone else "\n\n\n")
 
 
 @contextmanager

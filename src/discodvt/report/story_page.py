@@ -4,7 +4,7 @@ What codes mean comes from `codes.json` (`discodvt codes` writes it), where it s
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -49,12 +49,11 @@ def _meaning(entry: Mapping[str, Any]) -> str:
 
 
 def _article(number: int, record: StoryRecord, meanings: Mapping[int, str]) -> str:
-    reached = [code for code, _, _ in record.segments if code >= 0]
     cells = []
-    for place, code in enumerate(record.plan):
+    for code, segment in _governed(record):
         attributes = _attributes(code, meanings)
-        if place < len(reached):
-            cells.append(f'<a href="#s{number}c{place}" {attributes}>{code}</a>')
+        if segment is not None:
+            cells.append(f'<a href="#s{number}c{segment}" {attributes}>{code}</a>')
         else:
             cells.append(f'<span class="unreached" tabindex="0" {attributes}>{code}</span>')
     strip = f'<div class="plan" aria-label="plan">{"".join(cells)}</div>' if cells else ""
@@ -62,6 +61,17 @@ def _article(number: int, record: StoryRecord, meanings: Mapping[int, str]) -> s
         f'<article id="s{number}"><h2>{escape(record.prompt)}</h2>{strip}'
         f'<p class="story">{_story(number, record, meanings)}</p><footer>{escape(summary(record))}</footer></article>'
     )
+
+
+def _governed(record: StoryRecord) -> Iterator[tuple[int, int | None]]:
+    """Each code of the plan with the number of its segment; None where it governs no text, which happens anywhere."""
+    following = 0
+    for code in record.plan:
+        if following < len(record.segments) and record.segments[following][0] == code:
+            yield code, following
+            following += 1
+        else:
+            yield code, None
 
 
 def _story(number: int, record: StoryRecord, meanings: Mapping[int, str]) -> str:

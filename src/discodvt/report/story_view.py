@@ -1,6 +1,6 @@
-"""A written story in the terminal: with its plan, each code beside the text it governs, or streamed as plain text."""
+"""A story in the terminal, whole or while it is written: each code beside the text it governs, or plain text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -8,6 +8,19 @@ from rich.text import Text
 
 from discodvt.report.code_colours import INK, tint
 from discodvt.writing.stories_file import StoryRecord
+
+Segments = Sequence[tuple[int, int, int]]  # code, start, end
+Row = tuple[int | None, str]  # code, text
+_SHOWN = {
+    **{control: 0x2400 + control for control in range(32) if chr(control) not in "\n\t"},
+    0x7F: 0x2421,
+    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
+}
+
+
+def printable(text: str) -> str:
+    """Text a terminal shows and never obeys: a control character becomes its picture (␛), every place stays."""
+    return text.translate(_SHOWN)
 
 
 class PlanView:
@@ -17,33 +30,69 @@ class PlanView:
         self.record = record
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        coloured = console.color_system is not None and not console.no_color
-        yield Text(self.record.prompt, style="bold")
-        yield ""
-        if not self.record.segments:  # written without a plan
-            yield Text(self.record.story)
-        for code, piece in plan_rows(self.record):
-            lines = Text(piece).wrap(console, options.max_width - 2 - len(_label(code)))
-            for number, line in enumerate(lines):
-                label = _label(code if number == 0 else None)
-                yield _coloured(code, label, line.plain) if coloured else Text(f"{label} {line.plain}".rstrip())
-        yield ""
-        yield Text(summary(self.record), style="dim")
+        yield _title(self.record.prompt)
+        yield Text()
+        yield from _lines(plan_rows(self.record.story, self.record.segments), console, options.max_width)
+        yield from _ending(self.record)
 
 
-def plan_rows(record: StoryRecord) -> Iterator[tuple[int | None, str]]:
+class LivePlan:
+    """The same while the story is written: a row is printed as soon as nothing that follows can change it."""
+
+    def __init__(self, console: Console, prompt: str) -> None:
+        self._console = console
+        self._printed = 0  # rows
+        console.print(_title(prompt), end="\n\n")
+
+    def grow(self, text: str, segments: Segments) -> None:
+        """Text so far: its last segment grows, and decides where the row before it ends."""
+        self._print_rows(list(plan_rows(text, segments))[:-2])
+
+    def end(self, record: StoryRecord) -> None:
+        self._print_rows(list(plan_rows(record.story, record.segments)))
+        for line in _ending(record):
+            self._console.print(line)
+
+    def _print_rows(self, rows: Sequence[Row]) -> None:
+        for line in _lines(rows[self._printed :], self._console, self._console.width):
+            self._console.print(line)
+        self._printed = max(self._printed, len(rows))
+
+
+def plan_rows(story: str, segments: Segments) -> Iterator[Row]:
     """Each code with the words that begin under it; None for text beyond the plan.
 
     A code may end inside a word, or before a comma: for reading, that word stays whole in the row it begins in.
     """
-    story, at = record.story, 0
-    for (code, _, end), (_, _, limit) in pairwise((*record.segments, *record.segments[-1:])):
+    at = 0
+    for (code, _, end), (_, _, limit) in pairwise((*segments, *segments[-1:])):
         whole = end
         while 0 < whole < limit and not (story[whole].isspace() or story[whole - 1].isspace()):
             whole += 1
         end = end if whole == limit else whole  # never all the text of the next code
         yield code if code >= 0 else None, story[at:end].strip()
         at = end
+
+
+def _title(prompt: str) -> Text:
+    return Text(printable(prompt), style="bold")
+
+
+def _lines(rows: Iterable[Row], console: Console, width: int) -> Iterator[Text]:
+    """Rows as lines that fit the width, each code beside its first."""
+    coloured = console.color_system is not None and not console.no_color
+    for code, piece in rows:
+        for number, line in enumerate(Text(printable(piece)).wrap(console, width - 2 - len(_label(code)))):
+            label = _label(code if number == 0 else None)
+            yield _coloured(code, label, line.plain) if coloured else Text(f"{label} {line.plain}".rstrip())
+
+
+def _ending(record: StoryRecord) -> Iterator[Text]:
+    """What follows the rows; a story written without a plan has none, and comes here."""
+    if not record.segments:
+        yield Text(printable(record.story))
+    yield Text()
+    yield Text(summary(record), style="dim")
 
 
 def _label(code: int | None) -> str:
@@ -79,7 +128,7 @@ class LiveText:
 
     def write(self, piece: str) -> None:
         """Print all words of the piece but the last, which may go on."""
-        for character in piece:
+        for character in printable(piece):
             if character.isspace():
                 self._print_word()
                 self._space(character)

@@ -27,6 +27,7 @@ class Opened:
     subwords: Tokenizer
     lengths: Lengths
     temperature: float
+    int8: bool
     generator: Bart
     latent: Latent | None
     prior: Bart | None
@@ -61,7 +62,15 @@ def open_writer(source: str | Path | None, device: torch.device, *, int8: bool) 
         tokens_per_code=latent.tokens_per_code if latent else 0,
     )
     return Opened(
-        name, directory, _subwords(directory), lengths, own.get("temperature") or 1.0, generator, latent, prior
+        name=name,
+        directory=directory,
+        subwords=_subwords(directory),
+        lengths=lengths,
+        temperature=own.get("temperature") or 1.0,
+        int8=int8,
+        generator=generator,
+        latent=latent,
+        prior=prior,
     )
 
 

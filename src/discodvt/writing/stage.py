@@ -39,14 +39,10 @@ def write_stories(
     seed: int = 0,
     plan: tuple[int, ...] | None = None,
     batch_size: int = 32,
-    int8: bool = False,
     output: Path | None = None,
     overwrite: bool = False,
 ) -> Iterator[StoryRecord]:
-    """Write `stories_each` stories to every prompt; those a file already holds come first, read from it.
-
-    `int8` says how the writer was opened, for the file to remember.
-    """
+    """Write `stories_each` stories to every prompt; those a file already holds come first, read from it."""
     ids = story_ids(prompts, stories_each)
 
     def written_from(first: int) -> Iterator[StoryRecord]:
@@ -63,7 +59,7 @@ def write_stories(
     config = {
         "model": writer.name,
         "model_files": _files(writer.directory),
-        "int8": int8,
+        "int8": writer.int8,
         "prompts": _digest(json.dumps([[prompt.id, prompt.text] for prompt in prompts])),
         "stories_each": stories_each,
         "seed": seed,
@@ -88,7 +84,7 @@ def record_of(story: WrittenStory, id: str, model: str) -> StoryRecord:
         seed=story.seed,
         model=model,
         finish=story.finish,
-        segments=tuple((segment.code, segment.start, segment.end) for segment in story.segments),
+        segments=story.segments,
     )
 
 

@@ -6,15 +6,14 @@ added where subword m is predicted.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from discodvt.corpus.sentences import split_sentences
 
 NO_CODE = -1  # text written past the end of its plan
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """The characters of a story a code governs; a story's segments tile its text, in order."""
 
     code: int  # NO_CODE past the plan

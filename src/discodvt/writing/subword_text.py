@@ -47,6 +47,11 @@ class GrowingText:
     def text(self) -> str:
         return "".join(self._pieces)
 
+    def stripped(self) -> tuple[str, list[int]]:
+        """The text without space around it, and where its subwords begin (before 0 in the space that was taken)."""
+        lead = len(self.text) - len(self.text.lstrip())
+        return self.text.strip(), [start - lead for start in self.starts]
+
     def _append(self, piece: str) -> None:
         self._pieces.append(piece)
         self._length += len(piece)

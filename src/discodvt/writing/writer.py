@@ -5,7 +5,7 @@ what is computed before its first word is computed alone; for what comes after s
 """
 
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -21,7 +21,7 @@ from discodvt.writing.decoding import Draft, Manner, decode
 from discodvt.writing.drawing import stream_key
 from discodvt.writing.opening import Opened, open_writer
 from discodvt.writing.requests import Request, Settings
-from discodvt.writing.story import WrittenStory, cut_to_sentence, live_text, segments_of
+from discodvt.writing.story import Segment, WrittenStory, cut_to_sentence, live_text, segments_of
 from discodvt.writing.subword_text import SubwordText
 
 if TYPE_CHECKING:
@@ -31,15 +31,30 @@ if TYPE_CHECKING:
 
 
 class StoryStream:
-    """A story as it is written: iterate over pieces of text, which join to `story.text`; then `story` is there."""
+    """A story as it is written: iterate over pieces of text, which join to `story.text`; then `story` is there.
+
+    Meanwhile `text` is what has come so far, and `segments` tells which code governs what of it.
+    """
 
     story: WrittenStory
 
-    def __init__(self, pieces: Generator[str, None, WrittenStory]) -> None:
-        self._pieces = pieces
+    def __init__(self, writer: "StoryWriter", draft: "StoryDraft", manner: Manner) -> None:
+        self._writer, self._draft, self._manner = writer, draft, manner
+        self.text = ""
+        self.segments: tuple[Segment, ...] = ()
 
     def __iter__(self) -> Iterator[str]:
-        self.story = yield from self._pieces
+        for text, segments in self._writer._growth(self._draft, self._manner):
+            yield from self._grow(text, segments)
+        self.story = self._writer._story(self._draft)
+        yield from self._grow(self.story.text, self.story.segments)
+
+    def _grow(self, text: str, segments: tuple[Segment, ...]) -> Iterator[str]:
+        """The new piece, if there is one: what was shown is never taken back."""
+        piece = text[len(self.text) :]
+        if piece:
+            self.text, self.segments = text, segments
+            yield piece
 
 
 class StoryWriter:
@@ -48,6 +63,7 @@ class StoryWriter:
     def __init__(self, parts: Opened) -> None:
         self.name, self.directory, self.lengths = parts.name, parts.directory, parts.lengths
         self.temperature = parts.temperature  # where nobody asks for another
+        self.int8 = parts.int8
         self._generator, self._latent, self._prior = parts.generator, parts.latent, parts.prior
         self._tokenizer, self._subwords = parts.subwords, SubwordText(parts.subwords)
         self.device = parts.generator.decoder.positions.device
@@ -106,7 +122,7 @@ class StoryWriter:
         """One story, piece by piece."""
         settings = settings or Settings()
         (draft,) = self._drafts([request], settings, 1)
-        return StoryStream(self._stream(draft, settings))
+        return StoryStream(self, draft, manner_of(settings, self.temperature))
 
     @torch.inference_mode()
     def plan_of(self, story: str) -> tuple[int, ...]:
@@ -129,20 +145,15 @@ class StoryWriter:
             if draft.done:
                 yield self._story(draft)
 
-    def _stream(self, draft: "StoryDraft", settings: Settings) -> Generator[str, None, WrittenStory]:
-        text, shown = self._subwords.growing(), 0
-        for _ in decode(self._generator, [draft], manner_of(settings, self.temperature), rows=1, length=draft.most):
-            if not draft.ended:
-                text.add(draft.symbols[-1])
+    def _growth(self, draft: "StoryDraft", manner: Manner) -> Iterator[tuple[str, tuple[Segment, ...]]]:
+        """Write a draft; at every step before its last, what of the text can be shown, and its segments."""
+        grown = self._subwords.growing()
+        for _ in decode(self._generator, [draft], manner, rows=1, length=draft.most):
             if not draft.done:
-                piece = live_text(text.text, early=len(draft.symbols) <= draft.most // 2)[shown:]
-                shown += len(piece)
-                if piece:
-                    yield piece
-        story = self._story(draft)
-        if len(story.text) > shown:
-            yield story.text[shown:]
-        return story
+                grown.add(draft.symbols[-1])
+                text, starts = grown.stripped()
+                text = live_text(text, early=len(draft.symbols) <= draft.most // 2)
+                yield text, self._segments(draft.plan, starts, text)
 
     def _story(self, draft: "StoryDraft") -> WrittenStory:
         """The story of a finished draft."""
@@ -150,9 +161,7 @@ class StoryWriter:
         for symbol in draft.symbols:
             grown.add(symbol)
         grown.end()
-        lead = len(grown.text) - len(grown.text.lstrip())
-        starts = [start - lead for start in grown.starts]
-        text = grown.text.strip()
+        text, starts = grown.stripped()
         if not draft.ended:
             text = cut_to_sentence(text, earliest=starts[draft.most // 2])
         return WrittenStory(
@@ -160,10 +169,13 @@ class StoryWriter:
             text=text,
             plan=draft.plan,
             finish="end" if draft.ended else "length",
-            segments=segments_of(draft.plan, starts, len(text), self._latent.tokens_per_code if self._latent else 1),
+            segments=self._segments(draft.plan, starts, text),
             seed=draft.request.seed,
             index=draft.request.index,
         )
+
+    def _segments(self, plan: Sequence[int], starts: Sequence[int], text: str) -> tuple[Segment, ...]:
+        return segments_of(plan, starts, len(text), self._latent.tokens_per_code) if self._latent else ()
 
     def _drafts(self, requests: Iterable[Request], settings: Settings, rows: int) -> Iterator["StoryDraft"]:
         """Requests with plan, ready to be written; plans are drawn for as many at a time as are written at a time."""

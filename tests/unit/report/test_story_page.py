@@ -42,6 +42,15 @@ def test_segments_and_plan_cells_can_be_reached_and_explain_themselves():
     assert "prefers-color-scheme:dark" in page
 
 
+def test_a_code_without_text_does_not_shift_the_others():
+    silent = StoryRecord("1", "A fox", "It ran. End.", (5, 7, 7, 9), 0, "nano", "end", ((7, 0, 8), (9, 8, 12)))
+    page = story_page([silent])
+    cells = dict(re.findall(r'<a href="#(\w+)"[^>]*>(\d+)</a>', page))
+    texts = dict(re.findall(r'<span id="(\w+)"[^>]*data-tip="code (\d+)"', page))
+    assert cells == texts == {"s0c0": "7", "s0c1": "9"}
+    assert re.findall(r'class="unreached"[^>]*>(\d+)<', page) == ["5", "7"]
+
+
 def test_meanings_come_from_the_code_dictionary(tmp_path):
     assert read_meanings(tmp_path) == {}
     codes = [

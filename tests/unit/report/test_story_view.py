@@ -2,10 +2,11 @@
 
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from discodvt.report.code_colours import tint
-from discodvt.report.story_view import LiveText, PlanView, plan_rows
+from discodvt.report.story_view import LivePlan, LiveText, PlanView, plan_rows, printable
 from discodvt.writing.stories_file import StoryRecord
 
 STORY = "The [red] fox slept, and then it woke.\n\nThe end."
@@ -36,14 +37,18 @@ def test_without_colours_each_row_has_its_code_in_brackets():
 
 def test_words_stay_whole_and_no_text_is_lost():
     inside = record(6, 16, 27, len(STORY))  # in "[red]", "slept", "then"
-    rows = list(plan_rows(inside))
+    rows = list(plan_rows(STORY, inside.segments))
     assert rows == [(12, "The [red]"), (7, "fox slept,"), (201, "and then"), (7, "it woke.\n\nThe end.")]
     tiny = record(5, 6, len(STORY))  # a code that governs one letter keeps it
-    assert [piece for _, piece in plan_rows(tiny)] == ["The [", "red]", "fox slept, and then it woke.\n\nThe end."]
+    assert [piece for _, piece in plan_rows(STORY, tiny.segments)] == [
+        "The [",
+        "red]",
+        "fox slept, and then it woke.\n\nThe end.",
+    ]
 
 
 def test_text_beyond_the_plan_has_no_code():
-    rows = list(plan_rows(record(20, len(STORY), plan=(12,))))
+    rows = list(plan_rows(STORY, record(20, len(STORY), plan=(12,)).segments))
     assert [code for code, _ in rows] == [12, None]
 
 
@@ -78,3 +83,42 @@ def test_live_text_breaks_between_words_and_changes_nothing_else():
         assert file.getvalue().split() == story.split()
         assert all(len(line.rstrip()) <= 20 or "z" in line for line in file.getvalue().splitlines())
         assert "fox.\n\nIt" in file.getvalue()
+
+
+@pytest.mark.parametrize("colours", [False, True])
+def test_a_plan_shown_while_written_comes_early_and_ends_as_the_whole_view(colours):
+    story = record(6, 16, 27, 41, len(STORY))  # codes end inside words
+    file = StringIO()
+    console = Console(width=31, file=file, force_terminal=True, color_system="truecolor", no_color=not colours)
+    live = LivePlan(console, story.prompt)
+    printed = []
+    for length in range(1, len(STORY)):
+        segments = [(code, start, min(end, length)) for code, start, end in story.segments if start < length]
+        live.grow(STORY[:length], segments)
+        printed.append(file.getvalue())
+    live.end(story)
+    assert file.getvalue() == shown(story, width=31, colours=colours)
+    assert "slept" in printed[28]
+    assert "woke" not in printed[28]
+
+
+def test_a_story_without_a_plan_ends_as_the_whole_view_too():
+    story = StoryRecord("1", "A fox", STORY, (), 4, "bart", "length")
+    file = StringIO()
+    live = LivePlan(Console(width=80, file=file, force_terminal=True, no_color=True), story.prompt)
+    live.grow(STORY[:9], ())
+    live.end(story)
+    assert file.getvalue() == shown(story)
+
+
+def test_a_terminal_is_told_nothing_by_a_text():
+    evil = "A\x1b[31mred\x1b[0m\x07 \x9b2J fox\r\x7f,\tand\nme."
+    assert printable(evil) == "A\u241b[31mred\u241b[0m\u2407 \ufffd2J fox\u240d\u2421,\tand\nme."
+    file = StringIO()
+    text = LiveText(Console(width=80, file=file))
+    text.write(evil)
+    text.end()
+    story = StoryRecord("1", evil, evil, (7,), 0, "nano", "end", ((7, 0, len(evil)),))
+    for seen in (file.getvalue(), shown(story), shown(StoryRecord("1", evil, evil, (), 0, "bart", "end"))):
+        assert "\u241b[31mred" in seen
+        assert [mark for mark in ("\x1b[31", "\x07", "\x9b", "\r", "\x7f") if mark in seen] == []

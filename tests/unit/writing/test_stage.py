@@ -22,6 +22,7 @@ class Scribe:
 
     name = "scribe"
     directory = Path("nowhere")
+    int8 = False
 
     def __init__(self) -> None:
         self.asked: list[int] = []
@@ -77,6 +78,14 @@ def test_the_files_of_the_model_are_part_of_the_request(tmp_path):
     list(write(writer, path))
     weights.write_bytes(b"new")
     with pytest.raises(BadRequest, match="another model files"):
+        list(write(writer, path))
+
+
+def test_stories_of_quantised_weights_are_others(tmp_path):
+    writer, path = Scribe(), tmp_path / "stories.jsonl"
+    list(write(writer, path))
+    writer.int8 = True
+    with pytest.raises(BadRequest, match="another int8"):
         list(write(writer, path))
 
 

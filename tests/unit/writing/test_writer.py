@@ -62,6 +62,33 @@ def test_a_story_is_the_same_in_any_order_and_streamed(writer, requests, alone):
         assert stream.story == story
 
 
+def test_segments_of_a_stream_are_those_of_its_text_so_far(writer, requests):
+    for request in requests[:6]:
+        stream = writer.stream(request, SETTINGS)
+        growing = []
+        for piece in stream:
+            assert stream.text.endswith(piece)
+            assert stream.segments[-1].end == len(stream.text)
+            growing.append(stream.segments)
+        assert len(growing) > 2
+        for segments in growing:
+            assert segments[:-1] == stream.story.segments[: len(segments) - 1]
+        assert (stream.text, stream.segments) == (stream.story.text, stream.story.segments)
+
+
+def test_writing_leaves_pytorch_as_it_found_it(writer, requests):
+    threads = torch.get_num_threads()
+    next(writer.write_many(requests, SETTINGS)), next(iter(writer.stream(requests[0], SETTINGS)))  # left unfinished
+    assert (torch.backends.mkldnn.enabled, torch.get_num_threads()) == (True, threads)
+    with pytest.raises(IndexError):
+        writer._generator.prompt(torch.tensor([10**6]))
+    assert (torch.backends.mkldnn.enabled, torch.get_num_threads()) == (True, threads)
+
+
+def test_a_writer_says_whether_it_is_quantised(directory, writer):
+    assert (writer.int8, StoryWriter.from_pretrained(directory, int8=True).int8) == (False, True)
+
+
 def test_write_is_one_of_many(writer, alone):
     assert writer.write(PROMPTS[1], seed=4, index=1, min_tokens=3, max_tokens=40) == alone[1]
     assert writer.write(PROMPTS[1], seed=5, index=1, min_tokens=3, max_tokens=40) != alone[1]

@@ -28,6 +28,7 @@ from discodvt.evaluation.codes.reading import exchanged, plans_of, tokens_of
 from discodvt.evaluation.codes.study import study_codes
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
 from discodvt.report.code_page import code_page
+from discodvt.report.code_section import WORTH
 from discodvt.training.plans import save_plans
 from discodvt.training.stages import Plan
 
@@ -104,6 +105,10 @@ def test_a_prior_that_knows_nothing_has_the_perplexity_of_a_die(measured):
 def test_a_model_compared_with_itself_gains_nothing(measured):
     gain = measured["figures"]["probe_gain"]
     assert (gain["value"], gain["low"], gain["high"]) == (0, 0, 0)
+
+
+def test_a_report_has_a_row_for_every_figure(measured):
+    assert [name for rows in WORTH.values() for name in rows] == measured["names"]
 
 
 def test_a_generator_that_ignores_its_plan_has_no_gap_and_no_gain(home, tmp_path):

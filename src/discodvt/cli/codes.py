@@ -18,6 +18,13 @@ class _StudyFirst(TyperGroup):
         return super().resolve_command(ctx, args if named else ["study", *args])
 
 
+HEADINGS = {  # of `compare`, short enough for eighty columns
+    "conv_layers": "CNN",
+    "tokens_per_code": "tokens",
+    "codes_used": "used",
+    "code_perplexity": "perplexity",
+    "swap_gap": "gap",
+}
 app = typer.Typer(cls=_StudyFirst, help="Study, measure and compare the codes of trained models.", no_args_is_help=True)
 
 Checkpoint = Annotated[Path, typer.Argument(help="A DiscoDVT: the directory of a `reconstruct` or `prior` run.")]
@@ -52,6 +59,7 @@ def study(
     """Describe every code: phrases, markers, place, neighbours, examples; as JSON, CSV and a page."""
     from discodvt.evaluation.codes.study import PAGE, study_codes
     from discodvt.report.code_page import code_page
+    from discodvt.report.phrases import one_line
 
     found = study_codes(
         checkpoint,
@@ -70,7 +78,7 @@ def study(
         return
     out.print(_usage(found), highlight=False)
     for entry in found["codes"][:10]:
-        phrases = ", ".join(f"“{gram['text']}”" for gram in entry["grams"][:2])
+        phrases = ", ".join(f"“{one_line(gram['text'])}”" for gram in entry["grams"][:2])
         markers = ", ".join(f"{each['marker']} {each['share']:.0%}" for each in entry["markers"])
         out.print(f"{entry['code']:>4} {entry['share']:6.1%}  {phrases}  {markers}", highlight=False, markup=False)
     err.print(f"the whole dictionary: {target / PAGE}", soft_wrap=True)
@@ -152,9 +160,8 @@ def compare(
     if json:
         print_json(rows)
     else:
-        out.print(
-            _table([name.replace("_", " ") for name in COLUMNS], ([_cell(row[n]) for n in COLUMNS] for row in rows))
-        )
+        headings = [HEADINGS.get(name, name.replace("_", " ")) for name in COLUMNS]
+        out.print(_table(headings, ([_cell(row[name]) for name in COLUMNS] for row in rows)))
 
 
 def _usage(found: dict[str, Any]) -> str:
@@ -172,7 +179,7 @@ def _figure(name: str, figure: dict[str, Any]) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:z.3f}" if isinstance(value, float) else str(value)
 
 
 def _table(headings: list[str], rows: Any) -> Any:

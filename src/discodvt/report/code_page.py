@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from discodvt.report.code_colours import hue
+from discodvt.report.phrases import one_line
 
 PLACES = ("beginning", "middle", "end")
 
@@ -48,7 +49,7 @@ def _story(story: dict[str, Any]) -> str:
 def _entry(entry: dict[str, Any]) -> str:
     code, place = entry["code"], entry["place"]
     rows = {
-        "phrases": _list(f"{escape(gram['text'])} <i>{gram['count']}</i>" for gram in entry["grams"]),
+        "phrases": _list(f"{escape(one_line(gram['text']))} <i>{gram['count']}</i>" for gram in entry["grams"]),
         "markers": _list(f"{each['marker']} <i>{each['share']:.0%}</i>" for each in entry["markers"]),
         "relations": _list(
             f"{each['relation'].replace('_', ' ')} <i>{each['share']:.0%}</i>" for each in entry["relations"]
@@ -174,7 +175,8 @@ _PAGE = """<!doctype html>
 <p>Point at a piece, or move with Tab and the arrow keys, to see what its code stands for; follow it to its entry.</p>
 {stories}
 <h2>Dictionary</h2>
-<p>Phrases are repeated 4-grams with their counts; markers are those in them; relations those that begin there.
+<p>Phrases are repeated 4-grams of subwords with their counts, ¶ the end of a line; markers are those in them;
+relations those that begin there.
 Neighbours show how many times more often they stand here than elsewhere. Bars: beginning, middle, end of stories.</p>
 <div id="entries">{entries}</div>
 <p>Codes never used: {dead}</p>

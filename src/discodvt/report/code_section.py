@@ -6,6 +6,7 @@ from typing import Any
 
 from discodvt.report.charts import Colours, distributions, intervals
 from discodvt.report.code_colours import hue
+from discodvt.report.phrases import one_line
 from discodvt.report.runs import System
 from discodvt.report.score_cells import in_percent, score_cell
 from discodvt.report.sections import Markup, Part, Section
@@ -13,25 +14,31 @@ from discodvt.report.tables import Cell, Column, Row, Table, stem
 
 SHOWN = 12  # codes of a dictionary
 UTILISATION = "Distinct codes of a story divided by its codes; dashed: the mean."
-WORTH = {  # the figures of `codes measure`, in the order in which they are read
-    "nll": "NLL of a token",
-    "nll_swapped": "NLL under another story's plan",
-    "swap_gap": "what another plan costs",
-    "nll_plain": "NLL of a seq2seq without plans",
-    "nll_gain": "what plans save against it",
-    "relation_accuracy": "relations, own head",
-    "majority_accuracy": "relations, the commonest label",
-    "relation_gain": "own head above the commonest label",
-    "probe_accuracy": "relations, fresh head on frozen plans",
-    "probe_accuracy_plain": "the same without relation loss",
-    "probe_gain": "what the relation loss adds",
-    "prior_perplexity": "prior, codes alone",
-    "prior_perplexity_rivalled": "prior, with the end as a rival",
-    "unigram_perplexity": "unigram of codes",
-    "bigram_perplexity": "bigram of codes",
-    "prior_to_unigram": "prior to unigram",
-    "prior_to_bigram": "prior to bigram",
-    "utilisation": "code utilisation",
+WORTH = {  # the figures of `codes measure` by what they are about, in the order in which they are read
+    "Reconstruction, nats per token": {
+        "nll": "NLL",
+        "nll_swapped": "NLL under another story's plan",
+        "swap_gap": "what another plan costs",
+        "nll_plain": "NLL of a seq2seq without plans",
+        "nll_gain": "what plans save against it",
+    },
+    "Relations, accuracy in percent": {
+        "relation_accuracy": "the model's own head",
+        "majority_accuracy": "the commonest label",
+        "relation_gain": "own head above the commonest label",
+        "probe_accuracy": "fresh head on frozen plans",
+        "probe_accuracy_plain": "the same without relation loss",
+        "probe_gain": "what the relation loss adds",
+    },
+    "Plans, perplexity of a code": {
+        "prior_perplexity": "prior, codes alone",
+        "prior_perplexity_rivalled": "prior, with the end as a rival",
+        "unigram_perplexity": "unigram",
+        "bigram_perplexity": "bigram",
+        "prior_to_unigram": "prior divided by unigram",
+        "prior_to_bigram": "prior divided by bigram",
+    },
+    "Use, percent": {"utilisation": "code utilisation"},
 }
 LEAD = (
     "Codes read from held-out stories: how many are in use, what they are worth to the generator, and what each "
@@ -88,17 +95,18 @@ def _usage_table(known: Mapping[str, dict[str, Any]]) -> Table:
 
 def _worth_table(measured: Mapping[str, dict[str, dict[str, Any]]]) -> Table:
     """A row for each figure any system has, a column a system."""
-    held = dict.fromkeys(name for figures in measured.values() for name in figures)
-    names = [name for name in WORTH if name in held] + [name for name in held if name not in WORTH]
-    rows = []
-    for name in names:
-        first = next(figures[name] for figures in measured.values() if name in figures)
-        unit = "%" if first["unit"] == "fraction" else first["unit"]
-        label = Column(f"{WORTH.get(name, name.replace('_', ' '))}, {unit}", first["direction"]).heading
-        cells = [score_cell(name, figures[name]) if name in figures else Cell() for figures in measured.values()]
-        rows.append(Row(label, cells))
+    blocks = []
+    for heading, labels in WORTH.items():
+        rows = []
+        for name, label in labels.items():
+            held = {system: figures[name] for system, figures in measured.items() if name in figures}
+            if held:
+                better = next(iter(held.values()))["direction"]
+                cells = [score_cell(name, held[system]) if system in held else Cell() for system in measured]
+                rows.append(Row(Column(label, better).heading, cells))
+        blocks += [(heading, rows)] if rows else []
     note = "Measured on held-out stories; what each figure is stands in its signature."
-    return Table("worth", "What codes are worth", note, [Column(name) for name in measured], [("", rows)], "Figure")
+    return Table("worth", "What codes are worth", note, [Column(name) for name in measured], blocks, "Figure")
 
 
 def _by_layers(systems: Sequence[System], known: Mapping[str, dict[str, Any]], colours: Colours) -> Iterator[Part]:
@@ -106,14 +114,15 @@ def _by_layers(systems: Sequence[System], known: Mapping[str, dict[str, Any]], c
     scored = {system.name: run.content["scores"] for system in systems if (run := system.scored("paper"))}
     layers = {name: found["model"]["conv_layers"] for name, found in known.items() if name in scored}
     if len(set(layers.values())) > 1:
-        values = {name: in_percent(scored[name]["MSJ-2"]) for name in sorted(layers, key=layers.__getitem__)}
-        said = ", ".join(f"{name} {count}" for name, count in layers.items())
+        order = sorted(layers, key=layers.__getitem__)
+        values = {name: in_percent(scored[name]["MSJ-2"]) for name in order}
+        said = ", ".join(f"{name} {layers[name]}" for name in order)
         note = f"MS-Jaccard-2 in percent. CNN layers: {said}."
         yield intervals("layers", "CNN layers and stories", note, {"MSJ-2": values}, colours, columns=1)
 
 
 def _dictionary(system: str, found: dict[str, Any]) -> Table:
-    columns = [Column(name) for name in ("share", "repeated 4-grams", "markers", "place")]
+    columns = [Column(name) for name in ("share", "repeated 4-grams", "markers in them", "place")]
     rows = [
         Row(
             str(entry["code"]),
@@ -126,7 +135,10 @@ def _dictionary(system: str, found: dict[str, Any]) -> Table:
         )
         for entry in found["codes"][:SHOWN]
     ]
-    note = f"The {len(rows)} commonest codes of {system}; the dictionary itself has all."
+    note = (
+        f"The {len(rows)} commonest codes of {system}: 4-grams of subwords with their counts (¶ ends a line), shares "
+        "of the markers in all of them, and the third of stories the code is commonest in. codes.json has all codes."
+    )
     return Table(f"dictionary-{stem(system)}", "Code dictionary", note, columns, [("", rows)], "Code")
 
 
@@ -158,7 +170,7 @@ def _explained(code: int, entry: dict[str, Any] | None) -> str:
 
 
 def _grams(entry: dict[str, Any], count: int = 3) -> list[str]:
-    return [f"“{gram['text'].strip()}” ({gram['count']})" for gram in entry["grams"][:count]]
+    return [f"“{one_line(gram['text'])}” ({gram['count']})" for gram in entry["grams"][:count]]
 
 
 def _markers(entry: dict[str, Any]) -> list[str]:

@@ -61,6 +61,13 @@ class Drawing:
             self.figure.savefig(buffer, format="pdf", metadata=metadata, transparent=True)
         return buffer.getvalue()
 
+    def png(self) -> bytes:
+        """The figure as a picture on white."""
+        buffer = BytesIO()
+        with _settings(self.name):
+            self.figure.savefig(buffer, format="png", dpi=150)
+        return buffer.getvalue()
+
     def html(self) -> str:
         """The figure as part of a page."""
         caption = f"<figcaption><b>{escape(self.title)}.</b> {escape(self.note)}</figcaption>"

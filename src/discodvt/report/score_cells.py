@@ -15,7 +15,7 @@ NEEDS_REFERENCES = ("B-", "rB-", "MSJ", "BLEU", "rBLEU", "MAUVE", "length-ref") 
 def number(value: float, unit: str = "fraction") -> str:
     """A score as it is printed: fractions in percent, small divergences to four places, a minus as a minus."""
     decimals = 4 if unit == "bits" and abs(value) < 0.5 else DECIMALS.get(unit, 2)
-    return f"{100 * value if unit == 'fraction' else value:.{decimals}f}".replace("-", "−")
+    return f"{100 * value if unit == 'fraction' else value:z.{decimals}f}".replace("-", "−")
 
 
 def score_cell(name: str, score: Mapping[str, Any], stars: str = "") -> Cell:

@@ -5,9 +5,12 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from itertools import islice
 
 from discodvt.report.tables import ARROWS, NONE, THIN, Cell, Column, Row, Table
 
+WIDEST_NARROW = 6  # columns of a LaTeX table that fits one column of a paper
+LONGEST_LINE = 40  # characters of a text that is not broken in LaTeX
 TEXT = ' class="text"'  # words stand at the left, numbers at the right
 
 
@@ -33,11 +36,18 @@ def _markdown_cell(cell: Cell) -> str:
 
 
 def latex(table: Table) -> str:
-    """A `booktabs` table in the paper's shape: stars and bold, no intervals (the CSV has them)."""
+    """A `booktabs` table in the paper's shape: stars and bold, no intervals (the CSV has them).
+
+    A table of many columns or long texts spans both columns of a paper and stands closer.
+    """
     width = len(table.columns) + 1
+    wide = width > WIDEST_NARROW or any(len(cell.text) > LONGEST_LINE for row in table.rows for cell in row.cells)
+    kind = "table*" if wide else "table"
+    sides = iter(_latex_column(table, number) for number in range(len(table.columns)))
     # Rules between groups of columns, as the paper has them.
-    shape = "l" + "".join(("|" if group else "") + "r" * count for group, count in table.groups)
-    lines = [r"\begin{table}", r"  \centering", rf"  \begin{{tabular}}{{{shape}}}", r"    \toprule"]
+    shape = "l" + "".join(("|" if group else "") + "".join(islice(sides, count)) for group, count in table.groups)
+    lines = [rf"\begin{{{kind}}}", r"  \centering", *[r"  \small\setlength{\tabcolsep}{3pt}"] * wide]
+    lines += [rf"  \begin{{tabular}}{{{shape}}}", r"    \toprule"]
     if any(group for group, _ in table.groups):
         heads = [rf"\multicolumn{{{count}}}{{c}}{{{_tex(group)}}}" for group, count in table.groups]
         lines.append(f"    & {' & '.join(heads)} \\\\")
@@ -51,8 +61,23 @@ def latex(table: Table) -> str:
         lines += [f"    {' & '.join([_tex(row.name), *map(_latex_cell, row.cells)])} \\\\" for row in rows]
     caption = rf"  \caption{{{_tex(table.title)}. {_tex(table.note)}}}"
     return "\n".join(
-        [*lines, r"    \bottomrule", r"  \end{tabular}", caption, rf"  \label{{tab:{table.name}}}", r"\end{table}", ""]
+        [
+            *lines,
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            caption,
+            rf"  \label{{tab:{table.name}}}",
+            rf"\end{{{kind}}}",
+            "",
+        ]
     )
+
+
+def _latex_column(table: Table, number: int) -> str:
+    """Numbers stand at the right, words at the left, long texts in a paragraph."""
+    if not _holds_text(table, number):
+        return "r"
+    return r"p{0.4\textwidth}" if any(len(row.cells[number].text) > LONGEST_LINE for row in table.rows) else "l"
 
 
 def _latex_cell(cell: Cell) -> str:
@@ -61,6 +86,7 @@ def _latex_cell(cell: Cell) -> str:
 
 
 _TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_TEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "¶": r"\P{}"}
 _TEX |= {sign: "\\" + sign for sign in "&%$#_{}"} | {"–": "--", "−": "$-$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 _TEX[THIN] = r"$^\dagger$"
 
@@ -122,7 +148,7 @@ def _html_head(table: Table) -> str:
         groups = f'<tr class="groups"><td></td>{"".join(spans)}</tr>'
     heads = [f'<th scope="col">{escape(table.corner)}</th>']
     for number, column in enumerate(table.columns):
-        kind = TEXT if any(_is_text(row.cells[number]) for row in table.rows) else ""
+        kind = TEXT if _holds_text(table, number) else ""
         heads.append(
             f'<th scope="col"{kind}>{escape(column.name)}<span class="arrow">{ARROWS[column.better]}</span></th>'
         )
@@ -135,6 +161,10 @@ def _html_rows(table: Table, heading: str, rows: Sequence[Row]) -> Iterator[str]
     for row in rows:
         cells = "".join(map(_html_cell, row.cells))
         yield f'<tr class="{row.kind}"><th scope="row">{escape(row.name)}</th>{cells}</tr>'
+
+
+def _holds_text(table: Table, column: int) -> bool:
+    return any(_is_text(row.cells[column]) for row in table.rows)
 
 
 def _is_text(cell: Cell) -> bool:

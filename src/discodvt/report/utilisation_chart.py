@@ -4,26 +4,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from discodvt.report.charts import colours_of, distributions
+
 
 def write_utilisation_chart(runs: Sequence[dict[str, Any]], path: Path) -> None:
-    """A line for each measured run (the content of its `figures.json`); PNG, SVG or PDF by the suffix of `path`."""
-    import matplotlib
+    """A curve for each measured run (the content of its `figures.json`); PNG, SVG or PDF by the suffix of `path`."""
+    spreads = {_label(run["model"]): run["usage"]["utilisation"] for run in runs}
+    drawing = distributions("utilisation", "", "", spreads, colours_of(list(spreads)), label="code utilisation")
+    if path.suffix == ".svg":
+        path.write_text(drawing.svg(), encoding="utf-8")
+    else:
+        path.write_bytes(drawing.pdf() if path.suffix == ".pdf" else drawing.png())
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(6, 3.4), layout="constrained")
-    for run in sorted(runs, key=lambda run: int(run["model"]["conv_layers"])):
-        spread, model = run["usage"]["utilisation"], run["model"]
-        bins = spread["bins"]
-        middles = [(number + 0.5) / len(bins) for number in range(len(bins))]
-        label = f"{model['conv_layers']} layers ({model['name']}), mean {spread['mean']:.2f}"
-        axes.plot(middles, [100 * share for share in bins], marker="o", markersize=3, label=label)
-    axes.set_xlabel("code utilisation of a story")
-    axes.set_ylabel("% of stories")
-    axes.set_xlim(0, 1)
-    axes.set_ylim(bottom=0)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9)
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
-    pyplot.close(figure)
+def _label(model: dict[str, Any]) -> str:
+    layers = model["conv_layers"]
+    return f"{layers} CNN {'layer' if layers == 1 else 'layers'} ({model['name']})"

@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 
 from discodvt.errors import BadRequest
+from discodvt.report.code_section import code_section
 from discodvt.report.comparison_tables import comparison_section
+from discodvt.report.drawings import Drawing
 from discodvt.report.few_pairs import few_pairs
 from discodvt.report.paper import check_scale, paper_block
+from discodvt.report.phrases import one_line
 from discodvt.report.runs import Run, System
-from discodvt.report.score_cells import stars
+from discodvt.report.score_cells import number, stars
 from discodvt.report.score_sections import score_sections
 from discodvt.report.sections import Section
 from discodvt.report.tables import Column, Table
@@ -132,6 +135,39 @@ def test_an_accuracy_of_a_handful_of_pairs_earns_nothing() -> None:
         "accuracy-and": each | {"a": many, "b": many},
     }
     assert stars([run]) == {"accuracy-so": "", "accuracy-and": "**"}
+
+
+def measured(name: str, layers: int) -> Run:
+    """A `codes measure` run of a model with so many CNN layers."""
+    known = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 12, "signature": "s", "unit": "fraction", "direction": "none"}
+    usage = {"vocabulary": 4, "used": 3, "perplexity": 2.5, "utilisation": {"mean": 0.5, "bins": [0.0, 1.0]}}
+    model = {"name": name, "conv_layers": layers, "tokens_per_code": 2**layers}
+    content = {"model": model, "stories": 12, "usage": usage, "figures": {"nll": known, "utilisation": known}}
+    return Run(name, Path(name), {"stage": "codes measure", "config": {}}, content)
+
+
+def test_models_of_different_layers_stand_side_by_side_with_their_scores() -> None:
+    deep, flat = (System(name, [measured(name, layers), scored(name)]) for name, layers in (("disco", 3), ("plain", 1)))
+    section = code_section([deep, flat], COLOURS)
+    assert section is not None
+    parts = {part.name: part for part in section.parts if isinstance(part, Table | Drawing)}
+    assert list(parts) == ["codes", "utilisation", "layers", "worth"]
+    layers, worth = parts["layers"], parts["worth"]
+    assert isinstance(layers, Drawing)
+    assert layers.note == "MS-Jaccard-2 in percent. CNN layers: plain 1, disco 3."
+    assert isinstance(worth, Table)
+    assert [heading for heading, _ in worth.blocks] == ["Reconstruction, nats per token", "Use, percent"]
+    same = code_section([deep, System("plain", [measured("plain", 3), scored("plain")])], COLOURS)
+    assert same is not None
+    assert "layers" not in {part.name for part in same.parts if isinstance(part, Drawing)}
+
+
+def test_numbers_are_printed_with_a_minus_where_they_have_one() -> None:
+    assert [number(value, "ratio") for value in (-0.0004, -0.0006, 0.0)] == ["0.000", "−0.001", "0.000"]
+
+
+def test_phrases_stand_on_one_line() -> None:
+    assert one_line(". \nThe end ") == ". ¶ The end"
 
 
 def test_one_story_has_no_interval_and_says_so() -> None:

@@ -39,7 +39,7 @@ def test_what_rests_on_too_little_is_marked_and_never_best() -> None:
 def test_names_are_escaped_for_each_format() -> None:
     shown = table(row("a|b_c & <d>", 1, 2, 3))
     assert r"a\|b_c" in markdown(shown)
-    assert r"a|b\_c \& <d>" in latex(shown)
+    assert r"a\textbar{}b\_c \& \textless{}d\textgreater{}" in latex(shown)
     assert r"50\% of" in latex(shown)
     assert "a|b_c &amp; &lt;d&gt;" in html(shown)
     assert [line.count("|") - line.count(r"\|") for line in markdown(shown).splitlines()[2:]] == [5] * 5
@@ -52,6 +52,45 @@ def test_latex_rows_have_as_many_cells_as_columns() -> None:
     lines = [line for line in body[1].splitlines() if line.strip().endswith(r"\\") and "multicolumn" not in line]
     assert {line.count("&") for line in lines} == {3}
     assert r"B-1$\uparrow$" in text
+
+
+SPECIAL = r"\ & % $ # _ { } } ~ ^ < > | “¶” – − ↑ †"
+
+
+def well_formed(text: str) -> None:
+    """What LaTeX would stumble over: environments, braces, maths left open, bare specials, rows of other lengths."""
+    open_environments: list[str] = []
+    for kind, name in re.findall(r"\\(begin|end)\{([\w*]+)\}", text):
+        if kind == "begin":
+            open_environments.append(name)
+        else:
+            assert open_environments.pop() == name
+    assert open_environments == []
+    bare = re.sub(r"\\[a-zA-Z]+|\\.", "", text)  # without commands and escaped signs
+    assert bare.count("{") == bare.count("}")
+    assert bare.count("$") % 2 == 0
+    assert not re.search(r"[%#_~<>|\\–−↑↓†¶]", re.sub(r"\{tabular\}.*|\$[^$]*\$", "", bare))
+    shape = re.search(r"\\begin\{tabular\}\{(.+)\}$", text, flags=re.MULTILINE)
+    assert shape is not None
+    width = len(re.sub(r"\{[^}]*\}|\|", "", shape[1]))
+    for line in re.findall(r"^    (.*) \\\\$", text, flags=re.MULTILINE):
+        spans = [int(count) - 1 for count in re.findall(r"\\multicolumn\{(\d+)\}", line)]
+        assert len(re.findall(r"(?<!\\)&", line)) + 1 + sum(spans) == width, line
+
+
+def test_latex_is_well_formed_whatever_a_name_holds() -> None:
+    columns = [Column("B-1", "higher", "g_1"), Column(SPECIAL, "lower", "g_1"), Column("text", group="h&h")]
+    cells = [Cell("< 0.001", 0.0, stars="**"), Cell("−1.00", -1, best=True, thin=True), Cell(SPECIAL)]
+    shown = Table("main", SPECIAL, f"50% {SPECIAL}", columns, [(SPECIAL, [Row(SPECIAL, cells)])], SPECIAL)
+    well_formed(latex(shown))
+    assert r"\begin{tabular}{l|rr|l}" in latex(shown)
+    assert r"\textless{} 0.001**" in latex(shown)
+    long = Table("main", "t", "n", COLUMNS[:1], [("", [Row("a", [Cell("word " * 9)])])])
+    well_formed(latex(long))
+    assert r"{lp{0.4\textwidth}}" in latex(long)
+    many = Table("main", "t", "n", COLUMNS * 3, [("", [row("a", *range(9))])])
+    well_formed(latex(many))
+    assert r"\begin{table*}" in latex(many)
 
 
 def test_csv_keeps_what_was_measured() -> None:

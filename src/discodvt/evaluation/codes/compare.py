@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,10 @@ COLUMNS = (
 
 
 def read_measured(directories: Sequence[Path]) -> list[dict[str, Any]]:
-    """What `discodvt codes measure` left in each directory; all of the same stories."""
+    """What `discodvt codes measure` left in each directory, by number of CNN layers; all of the same stories.
+
+    Models that share a name are called after their directories.
+    """
     runs = []
     for directory in directories:
         read_manifest(directory, STAGE)
@@ -35,12 +39,16 @@ def read_measured(directories: Sequence[Path]) -> list[dict[str, Any]]:
                 f"{directory}: measured on {run['stories']} {run['split']} stories, {directories[0]} on "
                 f"{runs[0]['stories']} {runs[0]['split']} stories; compare runs measured on the same"
             )
-    return runs
+    names = Counter(run["model"]["name"] for run in runs)
+    for directory, run in zip(directories, runs, strict=True):
+        if names[run["model"]["name"]] > 1:
+            run["model"]["name"] = str(directory)
+    return sorted(runs, key=lambda run: int(run["model"]["conv_layers"]))
 
 
 def comparison(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each run, by number of CNN layers."""
-    rows = [
+    """A row for each run."""
+    return [
         {
             "model": run["model"]["name"],
             "conv_layers": run["model"]["conv_layers"],
@@ -52,7 +60,6 @@ def comparison(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         for run in runs
     ]
-    return sorted(rows, key=lambda row: int(row["conv_layers"]))
 
 
 def write_comparison(rows: Sequence[dict[str, Any]], path: Path) -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from discodvt.cli.console import err, out, print_json, progress
+from discodvt.cli.score_table import interval, number, score_table
 
 app = typer.Typer(help="Judge the discourse of stories: relations and markers.", no_args_is_help=True)
 
@@ -123,38 +123,21 @@ def score(
 
 
 def _scores(found: dict[str, Any], title: str) -> Table:
-    table = _table(
+    table = score_table(
         f"{title}: {found['stories']} stories, {found['n_pairs']:,} marker pairs", "value", "95% interval", "human"
     )
     for name in found["names"]:
         score, human = found["scores"][name], found["human"]["scores"].get(name)
-        table.add_row(name, _number(score, "value"), _interval(score), _number(human, "value") if human else "none")
+        table.add_row(name, number(score, "value"), interval(score), number(human, "value") if human else "none")
     return table
 
 
 def _comparison(compared: dict[str, Any], a: str, b: str) -> Table:
-    table = _table(f"{a} (a) against {b} (b)", "a", "b", "a - b", "95% interval", "stars")
+    table = score_table(f"{a} (a) against {b} (b)", "a", "b", "a - b", "95% interval", "stars")
     for each in compared.values():
-        sides = (_number(each["a"], "value"), _number(each["b"], "value"), _number(each, "difference"))
-        table.add_row(each["name"], *sides, _interval(each), each["stars"])
+        sides = (number(each["a"], "value"), number(each["b"], "value"), number(each, "difference"))
+        table.add_row(each["name"], *sides, interval(each), each["stars"])
     return table
-
-
-def _table(title: str, *headings: str) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.add_column("score", no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
-
-
-def _number(score: dict[str, Any], key: str) -> str:
-    """Fractions in percent, bits as they are."""
-    return f"{100 * score[key]:.2f}" if score["unit"] == "fraction" else f"{score[key]:.4f}"
-
-
-def _interval(score: dict[str, Any]) -> str:
-    return "none" if score["low"] is None else f"{_number(score, 'low')} to {_number(score, 'high')}"
 
 
 def _figures(figures: dict[str, float]) -> str:

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from discodvt.cli.console import err, out, print_json
+from discodvt.cli.score_table import interval, number, score_table
 
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
 
@@ -64,42 +64,24 @@ def evaluate(
 
 
 def _scores(found: dict[str, Any], name: str) -> Table:
-    table = _table(f"{name}: {found['stories']} stories, {found['mode']} mode", "value", "95% interval")
+    table = score_table(f"{name}: {found['stories']} stories, {found['mode']} mode", "value", "95% interval")
     for score in (found["scores"][name] for name in found["names"]):
-        table.add_row(_name(score), _number(score, "value"), _interval(score))
+        table.add_row(_name(score), number(score, "value"), interval(score))
     return table
 
 
 def _comparison(found: dict[str, Any], a: str, b: str) -> Table:
     title = f"{a} (a) against {b} (b): {found['stories']} stories, {found['mode']} mode"
-    table = _table(title, "a", "b", "a - b", "95% interval", "p drawn", "p t-test")
+    table = score_table(title, "a", "b", "a - b", "95% interval", "p drawn", "p t-test")
     for each in (found["comparison"][name] for name in found["names"] if name in found["comparison"]):
-        sides = (_number(each["a"], "value"), _number(each["b"], "value"), _number(each, "difference"))
+        sides = (number(each["a"], "value"), number(each["b"], "value"), number(each, "difference"))
         stars = f"{_p(each['p_t_test'])} {each['stars']:2}"
-        table.add_row(_name(each), *sides, _interval(each), _p(each["p_bootstrap"]), stars)
-    return table
-
-
-def _table(title: str, *headings: str) -> Table:
-    """A table that fits eighty columns."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.add_column("score", no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_row(_name(each), *sides, interval(each), _p(each["p_bootstrap"]), stars)
     return table
 
 
 def _name(score: dict[str, Any]) -> str:
     return f"{score['name']} {ARROWS[score['direction']]}".rstrip()
-
-
-def _number(score: dict[str, Any], key: str) -> str:
-    """Fractions in percent, as papers print them."""
-    return f"{score[key] * (100 if score['unit'] == 'fraction' else 1):.2f}"
-
-
-def _interval(score: dict[str, Any]) -> str:
-    return "none" if score["low"] is None else f"{_number(score, 'low')} to {_number(score, 'high')}"
 
 
 def _p(value: float | None) -> str:

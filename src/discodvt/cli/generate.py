@@ -173,10 +173,10 @@ def _show(record: "StoryRecord", shown: str, *, alone: bool) -> None:
         out.print(PlanView(record), soft_wrap=False)
         out.print()
     elif shown == "text":
-        from discodvt.report.story_view import printable
+        from discodvt.report.story_view import heading, printable
 
         if not alone:
-            out.print(Text(printable(record.prompt), style="bold"), end="\n\n")
+            out.print(heading(record.prompt), end="\n\n")
         out.print(Text(printable(record.story)), soft_wrap=not out.is_terminal, end="\n" if alone else "\n\n\n")
 
 

@@ -11,6 +11,7 @@ from discodvt.writing.stories_file import StoryRecord
 
 Segments = Sequence[tuple[int, int, int]]  # code, start, end
 Row = tuple[int | None, str]  # code, text
+HEADING = 300  # characters
 _SHOWN = {
     **{control: 0x2400 + control for control in range(32) if chr(control) not in "\n\t"},
     0x7F: 0x2421,
@@ -23,6 +24,12 @@ def printable(text: str) -> str:
     return text.translate(_SHOWN)
 
 
+def heading(prompt: str) -> Text:
+    """The prompt above its story; of a very long one the beginning."""
+    start = prompt[:HEADING].rsplit(maxsplit=1)[0] + " ..." if len(prompt) > HEADING else prompt
+    return Text(printable(start), style="bold")
+
+
 class PlanView:
     """The story row by row, each code beside its text; `[ 12] text` where the console has no colours."""
 
@@ -30,7 +37,7 @@ class PlanView:
         self.record = record
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield _title(self.record.prompt)
+        yield heading(self.record.prompt)
         yield Text()
         yield from _lines(plan_rows(self.record.story, self.record.segments), console, options.max_width)
         yield from _ending(self.record)
@@ -42,7 +49,7 @@ class LivePlan:
     def __init__(self, console: Console, prompt: str) -> None:
         self._console = console
         self._printed = 0  # rows
-        console.print(_title(prompt), end="\n\n")
+        console.print(heading(prompt), end="\n\n")
 
     def grow(self, text: str, segments: Segments) -> None:
         """Text so far: its last segment grows, and decides where the row before it ends."""
@@ -72,10 +79,6 @@ def plan_rows(story: str, segments: Segments) -> Iterator[Row]:
         end = end if whole == limit else whole  # never all the text of the next code
         yield code if code >= 0 else None, story[at:end].strip()
         at = end
-
-
-def _title(prompt: str) -> Text:
-    return Text(printable(prompt), style="bold")
 
 
 def _lines(rows: Iterable[Row], console: Console, width: int) -> Iterator[Text]:

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from discodvt.report.code_colours import tint
-from discodvt.report.story_view import LivePlan, LiveText, PlanView, plan_rows, printable
+from discodvt.report.story_view import LivePlan, LiveText, PlanView, heading, plan_rows, printable
 from discodvt.writing.stories_file import StoryRecord
 
 STORY = "The [red] fox slept, and then it woke.\n\nThe end."
@@ -109,6 +109,11 @@ def test_a_story_without_a_plan_ends_as_the_whole_view_too():
     live.grow(STORY[:9], ())
     live.end(story)
     assert file.getvalue() == shown(story)
+
+
+def test_a_heading_is_never_a_page():
+    assert heading("A fox").plain == "A fox"
+    assert heading("fox " * 100_000).plain == "fox " * 74 + "..."
 
 
 def test_a_terminal_is_told_nothing_by_a_text():

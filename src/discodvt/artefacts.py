@@ -85,8 +85,11 @@ def open_stage(
     """Lock `directory` for `stage` and say whether its work is new, to be resumed, or already complete."""
     if directory.exists() and not directory.is_dir():
         raise BadRequest(f"{directory}: a file is in the way; give a directory for the output of `{stage}`")
-    directory.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(directory, os.O_RDONLY)
+    except OSError as error:
+        raise BadRequest(f"{directory}: {error.strerror}; give a directory that can be written") from None
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -107,6 +107,9 @@ def test_foreign_directories_are_never_touched(tmp_path: Path) -> None:
             pass
     with pytest.raises(BadRequest, match="a file is in the way"), open_stage(tmp_path / "mine.txt", "make", config={}):
         pass
+    below = tmp_path / "mine.txt" / "below"
+    with pytest.raises(BadRequest, match="Not a directory; give a directory"), open_stage(below, "make", config={}):
+        pass
     assert (tmp_path / "mine.txt").read_text() == "precious"
 
 

@@ -54,4 +54,4 @@ def test_rows_with_small_shapes(monkeypatch, tmp_path):
     promises = ["at least 2.5", "at least 3", "reported", "at most 2", "at most 0.001", "at least 1.5", "reported"]
     assert [row.promise for row in rows] == promises
     assert rows[4].ratio == 0
-    assert "0 of 48 differ" in rows[4].note
+    assert "0 of 42 differ" in rows[4].note

@@ -6,6 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import typer
+
+from discodvt.cli import main
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -14,7 +19,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_loads_no_heavy_library() -> None:
-    heavy = ("torch", "transformers", "spacy", "pyarrow")
+    heavy = ("torch", "transformers", "spacy", "pyarrow", "matplotlib", "scipy")
     code = f"import sys, discodvt.cli; print([name for name in {heavy} if name in sys.modules])"
     assert run(sys.executable, "-c", code).stdout.strip() == "[]"
 
@@ -60,3 +65,17 @@ def test_no_machine_paths_in_what_is_tracked() -> None:
     pattern = re.compile(r"(?:^|[^A-Za-z0-9_.])/(?:w[o]rk|r[o]ot|h[o]me/\w+)/")
     texts = (ROOT / name for name in tracked if name.endswith((".py", ".md", ".toml", ".cfg", ".json", ".sh", ".txt")))
     assert [str(path) for path in texts if path.exists() and pattern.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    program = typer.Typer()
+
+    @program.command()
+    def work() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("discodvt.cli.app", program)
+    monkeypatch.setattr(sys, "argv", ["discodvt"])
+    with pytest.raises(SystemExit, match="130"):
+        main()
+    assert capsys.readouterr().err == "discodvt: interrupted; run the same command again to resume\n"

@@ -13,6 +13,7 @@ from discodvt import __version__
 from discodvt.cli import annotate, bench, codes, discourse, doctor, evaluate, generate, prepare, report, train
 from discodvt.errors import DiscoError
 
+INTERRUPTED = 130
 app = typer.Typer(
     name="discodvt",
     help="Long text with a plan: discourse-aware discrete variational Transformer.",
@@ -61,8 +62,10 @@ def main() -> None:
         _stop(f"{where}{error.strerror or error}", 1)
     except MemoryError:
         _stop("out of memory; use fewer workers or shorter stories", 1)
-    except KeyboardInterrupt:
-        _stop("interrupted; run the same command again to resume", 130)
+    except SystemExit as ending:  # typer makes it of Ctrl-C, and says nothing
+        if ending.code == INTERRUPTED:
+            _stop("interrupted; run the same command again to resume", INTERRUPTED)
+        raise
 
 
 def _stop(message: str, code: int) -> None:

@@ -17,8 +17,14 @@ from safetensors.torch import load_file, save_file
 from discodvt import StoryWriter
 
 PROMPTS = ("The fox who lost his hat", "Once upon a time, there was a little girl named Lily.")
-OWN = {  # the model's own lengths, and a temperature at which a small model is fluent
-    "": {"min_new_tokens": 40, "max_new_tokens": 320, "prompt_tokens": 48, "temperature": 0.7},
+OWN = {  # the model's own lengths, a temperature at which it is fluent, a penalty that keeps it from repeating itself
+    "": {
+        "min_new_tokens": 40,
+        "max_new_tokens": 320,
+        "prompt_tokens": 48,
+        "temperature": 0.7,
+        "repetition_penalty": 1.08,
+    },
     "prior": {"min_new_tokens": 8},
 }
 SAID = ("code", "share", "grams", "markers", "place")

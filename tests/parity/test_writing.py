@@ -39,7 +39,7 @@ def ours(writer: StoryWriter, settings: Settings, plans=PLANS, rows: int = 2) ->
     requests = [Request(prompt, plan=plan) for prompt, plan in zip(PROMPTS, plans, strict=True)]
     drafts = list(writer._drafts(requests, settings, rows))
     _, length = writer.lengths.tokens(settings)
-    for _ in decode(writer._generator, drafts, manner_of(settings), rows=rows, length=length):
+    for _ in decode(writer._generator, drafts, manner_of(settings, writer.own), rows=rows, length=length):
         pass
     return [draft.symbols + [writer._generator.end] * draft.ended for draft in drafts]
 

@@ -169,7 +169,7 @@ def _ours(writer: StoryWriter, lengths: Sequence[int], rows: int) -> list[Writte
     drafts = list(writer._drafts(_requests(writer, len(lengths)), settings, rows))
     for draft, length in zip(drafts, lengths, strict=True):
         draft.fewest = draft.most = length
-    for _ in decode(writer._generator, drafts, manner_of(settings), rows=rows, length=max(lengths)):
+    for _ in decode(writer._generator, drafts, manner_of(settings, writer.own), rows=rows, length=max(lengths)):
         pass
     return [writer._story(draft) for draft in drafts]
 

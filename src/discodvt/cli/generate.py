@@ -48,7 +48,9 @@ def generate(
     temperature: Annotated[
         float | None, typer.Option(help="Below 1 safer, above 1 bolder; default the model's own, or 1.")
     ] = None,
-    repetition_penalty: Annotated[float | None, typer.Option(help="Above 1 shuns words used; default 1.")] = None,
+    repetition_penalty: Annotated[
+        float | None, typer.Option(help="Above 1 shuns words used; default the model's own, or 1.")
+    ] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="Always the likeliest subword.")] = False,
     batch_size: Annotated[int, typer.Option(help="Stories written at a time; does not change them.")] = 32,
     int8: Annotated[bool, typer.Option("--int8", help="Quantised weights.")] = False,

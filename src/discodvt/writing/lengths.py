@@ -4,8 +4,8 @@ A model may keep its own lengths where Hugging Face keeps them: `min_new_tokens`
 `generation_config.json` of the generator (subwords) and of the prior (codes), and `prompt_tokens` in the generator's.
 Else a story may be as long as those the prior was trained on (its `max_codes` times the tokens of a code: 512 at paper
 scale), without a prior 512; its least length is the paper's share of that, 100 of 512; a plan has 1 to `max_codes`
-codes; a prompt fills the encoder's positions. No length exceeds the positions of the model. A `temperature` kept in the
-same file is the model's own as well; else it is the paper's, 1.
+codes; a prompt fills the encoder's positions. No length exceeds the positions of the model. A `temperature` and a
+`repetition_penalty` kept in the same file are the model's own as well; else they are the paper's, 1 and none.
 """
 
 from dataclasses import dataclass

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 import discodvt
 from discodvt.errors import BadRequest
 from discodvt.writing.bart import Bart, Decoder, Encoder, Shape
+from discodvt.writing.decoding import Manner
 from discodvt.writing.latent import Latent
 from discodvt.writing.lengths import Lengths, model_lengths
 from discodvt.writing.weights import Weights, read_settings
@@ -26,7 +27,7 @@ class Opened:
     directory: Path
     subwords: Tokenizer
     lengths: Lengths
-    temperature: float
+    own: Manner
     int8: bool
     generator: Bart
     latent: Latent | None
@@ -66,7 +67,7 @@ def open_writer(source: str | Path | None, device: torch.device, *, int8: bool) 
         directory=directory,
         subwords=_subwords(directory),
         lengths=lengths,
-        temperature=own.get("temperature") or 1.0,
+        own=Manner(own.get("temperature") or 1.0, repetition_penalty=own.get("repetition_penalty") or 1.0),
         int8=int8,
         generator=generator,
         latent=latent,

@@ -17,13 +17,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to draw. Lengths and a temperature left None are the model's own (see `discodvt.writing.lengths`)."""
+    """How to draw. Lengths, temperature and penalty left None are the model's own (see `discodvt.writing.lengths`)."""
 
     top_p: float = 0.9  # the nucleus: the fewest subwords that together have this probability
     top_k: int = 0  # 0: off
     min_p: float = 0.0  # share of the likeliest subword's probability; 0: off
     temperature: float | None = None  # 0: greedy
-    repetition_penalty: float = 1.0  # 1: off
+    repetition_penalty: float | None = None  # 1: off
     greedy: bool = False
     min_tokens: int | None = None
     max_tokens: int | None = None
@@ -35,7 +35,8 @@ class Settings:
         _check(0 < self.top_p <= 1, f"top_p {self.top_p:g}", "above 0 and at most 1")
         _check(self.top_k >= 0, f"top_k {self.top_k}", "0 (off) or more")
         _check(0 <= self.min_p < 1, f"min_p {self.min_p:g}", "0 (off) or more, and below 1")
-        _check(0 < self.repetition_penalty < _LARGE, f"repetition_penalty {self.repetition_penalty:g}", "above 0")
+        penalty = self.repetition_penalty
+        _check(penalty is None or 0 < penalty < _LARGE, f"repetition_penalty {penalty}", "above 0")
         for name in ("temperature", "plan_temperature"):
             value = getattr(self, name)
             _check(value is None or 0 <= value < _LARGE, f"{name} {value}", "0 (no chance) or more")

@@ -62,7 +62,7 @@ class StoryWriter:
 
     def __init__(self, parts: Opened) -> None:
         self.name, self.directory, self.lengths = parts.name, parts.directory, parts.lengths
-        self.temperature = parts.temperature  # where nobody asks for another
+        self.own = parts.own  # temperature and repetition penalty where nobody asks for others
         self.int8 = parts.int8
         self._generator, self._latent, self._prior = parts.generator, parts.latent, parts.prior
         self._tokenizer, self._subwords = parts.subwords, SubwordText(parts.subwords)
@@ -122,7 +122,7 @@ class StoryWriter:
         """One story, piece by piece."""
         settings = settings or Settings()
         (draft,) = self._drafts([request], settings, 1)
-        return StoryStream(self, draft, manner_of(settings, self.temperature))
+        return StoryStream(self, draft, manner_of(settings, self.own))
 
     @torch.inference_mode()
     def plan_of(self, story: str) -> tuple[int, ...]:
@@ -141,7 +141,7 @@ class StoryWriter:
     def _write_many(self, requests: Iterable[Request], settings: Settings, rows: int) -> Iterator[WrittenStory]:
         _, longest = self.lengths.tokens(settings)
         drafts = self._drafts(requests, settings, rows)
-        for draft in decode(self._generator, drafts, manner_of(settings, self.temperature), rows=rows, length=longest):
+        for draft in decode(self._generator, drafts, manner_of(settings, self.own), rows=rows, length=longest):
             if draft.done:
                 yield self._story(draft)
 
@@ -270,15 +270,16 @@ class StoryDraft(Draft):
     plan: tuple[int, ...]
 
 
-def manner_of(settings: Settings, own_temperature: float = 1.0) -> Manner:
-    """How symbols are drawn; the model's own temperature stands in where none is asked for."""
-    asked = own_temperature if settings.temperature is None else settings.temperature
+def manner_of(settings: Settings, own: Manner) -> Manner:
+    """How symbols are drawn; the model's own temperature and penalty stand in where none is asked for."""
+    asked = own.temperature if settings.temperature is None else settings.temperature
+    penalty = own.repetition_penalty if settings.repetition_penalty is None else settings.repetition_penalty
     return Manner(
         temperature=asked if settings.chance else 0.0,
         top_k=settings.top_k,
         top_p=settings.top_p,
         min_p=settings.min_p,
-        repetition_penalty=settings.repetition_penalty,
+        repetition_penalty=penalty,
     )
 
 

@@ -144,6 +144,18 @@ def test_a_repetition_penalty_makes_repetition_rarer(writer):
     assert distinct(5.0) > 1.2 * distinct(1.0)
 
 
+def test_a_model_keeps_a_temperature_and_a_penalty_of_its_own(directory, writer, tmp_path):
+    shutil.copytree(directory, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"temperature": 0.5, "repetition_penalty": 3.0}))
+    own = StoryWriter.from_pretrained(tmp_path)
+    asked = {"temperature": 0.5, "repetition_penalty": 3.0}
+    assert own.write("Ann", max_tokens=30).text == writer.write("Ann", max_tokens=30, **asked).text
+    paper = {"temperature": 1.0, "repetition_penalty": 1.0}
+    assert own.write("Ann", max_tokens=30, **paper).text == writer.write("Ann", max_tokens=30).text
+    assert own.write("Ann", max_tokens=30).text != writer.write("Ann", max_tokens=30).text
+
+
 def test_the_plan_of_a_story_is_the_posteriors(writer):
     text = "Once there was a fox. He lost his hat."
     ids = writer.tokenizer(" " + text, add_special_tokens=False).input_ids

@@ -50,7 +50,7 @@ def train(
 
 
 @app.command("evaluate")
-def evaluate(rounds: Rounds = 5, scale: Scale = 1.0, json: Json = False) -> None:
+def evaluate(rounds: Rounds = 3, scale: Scale = 1.0, json: Json = False) -> None:
     """The paper's metrics against NLTK and plain counting."""
     from discodvt.bench.evaluate import bench_evaluate
 

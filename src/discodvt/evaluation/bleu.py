@@ -11,16 +11,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from discodvt.evaluation.grams import Floats, GramCounts
+from discodvt.evaluation.grams import Floats, GramCounts, Parts
 from discodvt.evaluation.measure import StoryMean
 from discodvt.evaluation.tokens import Ints, Tokens
 
 ORDERS = (1, 2)
 
 
-def bleu(hypotheses: Tokens, references: Tokens, grams: Mapping[int, GramCounts]) -> StoryMean:
+def bleu(hypotheses: Tokens, references: Tokens, grams: Mapping[int, Parts]) -> StoryMean:
     """B-n and rB-n from the n-grams counted side by side (side 0 hypotheses, side 1 references)."""
-    matches = np.stack([_matches(grams[order]) for order in ORDERS], axis=1)
+    matches = np.stack([sum(map(_matches, grams[order])) for order in ORDERS], axis=1)
     forward = [sentence_bleu(matches, hypotheses.lengths, references.lengths, order=order) for order in ORDERS]
     reverse = [sentence_bleu(matches, references.lengths, hypotheses.lengths, order=order) for order in ORDERS]
     rules = f"weights:uniform|smooth:none|case:mixed|tok:{hypotheses.tokenizer}|average:story"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import gammaln
 
-from discodvt.evaluation.grams import Floats, GramCounts, Weights, count_grams, sum_over_grams, sum_over_texts
+from discodvt.evaluation.grams import Floats, Parts, Weights, count_grams, sum_over_grams, sum_over_texts
 from discodvt.evaluation.measure import Direction, Resampling, Unit
 from discodvt.evaluation.tokens import Tokens
 
@@ -30,7 +30,7 @@ class Distinct:
 
     names: tuple[str, ...]
     definitions: tuple[str, ...]
-    grams: tuple[GramCounts, ...]  # one for each name
+    grams: tuple[Parts, ...]  # one for each name
     samples: tuple[int, ...] | None  # None: all n-grams, not a sample
     direction: Direction = "higher"
     unit: Unit = "fraction"
@@ -39,7 +39,7 @@ class Distinct:
 
     @property
     def values(self) -> Floats:
-        return self.under(np.ones((1, self.grams[0].texts), dtype=np.float32)).ravel()
+        return self.under(np.ones((1, self.grams[0][0].texts), dtype=np.float32)).ravel()
 
     def under(self, weights: Weights) -> Floats:
         if self.samples is None:
@@ -64,15 +64,15 @@ class _Pool:
     largest: int
 
     @classmethod
-    def of(cls, grams: GramCounts) -> "_Pool":
-        pooled = grams.per_gram(grams.count)
-        once = pooled == 1
-        return cls(
-            totals=grams.per_text(grams.count),
-            once=grams.per_text(grams.count, where=once),
-            often=grams.matrix(grams.count, where=~once),
-            largest=int(pooled.max(initial=0)),
-        )
+    def of(cls, parts: Parts) -> "_Pool":
+        totals, once, often, largest = np.zeros(parts[0].texts), np.zeros(parts[0].texts), [], 0
+        for part in parts:
+            pooled = part.per_gram(part.count)
+            totals += part.per_text(part.count)
+            once += part.per_text(part.count, where=pooled == 1)
+            often += part.matrix(part.count, where=pooled > 1)
+            largest = max(largest, int(pooled.max(initial=0)))
+        return cls(totals, once, often, largest)
 
     def share(self, weights: Weights) -> Floats:
         """Distinct over all n-grams under each draw; 0 where there are none."""

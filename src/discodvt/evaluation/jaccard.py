@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array
 
-from discodvt.evaluation.grams import Floats, GramCounts, Weights, sum_over_grams, sum_over_texts
+from discodvt.evaluation.grams import Floats, Parts, Weights, sum_over_grams, sum_over_texts
 from discodvt.evaluation.measure import Direction, Resampling, Unit
 
 ORDERS = (2, 3)
@@ -22,7 +22,7 @@ ORDERS = (2, 3)
 class Jaccard:
     """MSJ-n of stories paired with references."""
 
-    grams: Mapping[int, GramCounts]  # order 1 .. 3, side 0 stories, side 1 references
+    grams: Mapping[int, Parts]  # order 1 .. 3, side 0 stories, side 1 references
     tokenizer: str
     names: tuple[str, ...] = tuple(f"MSJ-{order}" for order in ORDERS)
     direction: Direction = "higher"
@@ -55,24 +55,31 @@ class _Paired:
     shared: list[csr_array]  # [grams, pairs], story count minus reference count
 
     @classmethod
-    def of(cls, grams: GramCounts) -> "_Paired":
-        signed = np.where(grams.side == 0, grams.count, -grams.count)
-        shared = np.abs(grams.per_gram(signed)) < grams.per_gram(grams.count)
-        one_sided = grams.per_text(grams.count, where=~shared)
-        return cls(grams.per_text(grams.count), one_sided, grams.matrix(signed, where=shared))
+    def of(cls, parts: Parts) -> "_Paired":
+        together, one_sided, matrix = np.zeros(parts[0].texts), np.zeros(parts[0].texts), []
+        for part in parts:
+            signed = np.where(part.side == 0, part.count, -part.count)
+            shared = np.abs(part.per_gram(signed)) < part.per_gram(part.count)
+            together += part.per_text(part.count)
+            one_sided += part.per_text(part.count, where=~shared)
+            matrix += part.matrix(signed, where=shared)
+        return cls(together, one_sided, matrix)
 
     def ratio(self, weights: Weights) -> Floats:
         shared = sum_over_grams(self.shared, weights, lambda counts, _: np.abs(counts).sum(axis=0, dtype=np.float32))
         return _ratio(sum_over_texts(weights, self.together), sum_over_texts(weights, self.one_sided) + shared)
 
 
-def ms_jaccard(grams: Mapping[int, GramCounts], *, texts: tuple[int, int]) -> Floats:
+def ms_jaccard(grams: Mapping[int, Parts], *, texts: tuple[int, int]) -> Floats:
     """MSJ-2 and MSJ-3 of two sets with so many texts; counts are brought to a common number of texts as integers."""
     factors = np.array([texts[1], -texts[0]], dtype=np.min_scalar_type(-max(texts)))
     ratios = []
     for order in sorted(grams):
-        scaled = grams[order].count * factors[grams[order].side]
-        together, apart = np.abs(scaled).sum(), np.abs(grams[order].per_gram(scaled)).sum()
+        together = apart = 0
+        for part in grams[order]:
+            scaled = part.count * factors[part.side]
+            together += int(np.abs(scaled).sum())
+            apart += int(np.abs(part.per_gram(scaled)).sum())
         ratios.append(_ratio(np.array(together), np.array(apart)))
     return _means(ratios)
 

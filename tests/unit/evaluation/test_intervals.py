@@ -47,7 +47,8 @@ def test_the_same_seed_gives_the_same_interval_and_another_does_not():
 def test_the_size_of_blocks_changes_nothing(monkeypatch):
     ours, theirs = told(20, seed=1), told(20, seed=2)
     whole = evaluate(ours, theirs, resamples=50), evaluate(ours, theirs, mode="modern", resamples=50)
-    monkeypatch.setattr(grams, "KEYS_PER_BLOCK", 5)
+    monkeypatch.setattr(grams, "KEYS_PER_PART", 5)
+    monkeypatch.setattr(grams, "PLACES_PER_PIECE", 7)
     monkeypatch.setattr(grams, "ROWS_PER_BLOCK", 3)
     monkeypatch.setattr(grams, "WEIGHTS_PER_STRIP", 1)
     again = evaluate(ours, theirs, resamples=50), evaluate(ours, theirs, mode="modern", resamples=50)

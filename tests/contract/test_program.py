@@ -29,11 +29,6 @@ def test_module_and_script_are_the_same_program() -> None:
     assert run(str(Path(sys.executable).with_name("discodvt")), "--version").stdout.startswith("discodvt ")
 
 
-def test_wrong_options_exit_with_2() -> None:
-    assert run(sys.executable, "-m", "discodvt", "annotate", "--no-such-option").returncode == 2
-    assert run(sys.executable, "-m", "discodvt", "nonsense").returncode == 2
-
-
 def test_doctor_finds_everything() -> None:
     result = run(sys.executable, "-m", "discodvt", "doctor", "--json")
     assert result.returncode == 0, result.stdout
@@ -65,6 +60,23 @@ def test_no_machine_paths_in_what_is_tracked() -> None:
     pattern = re.compile(r"(?:^|[^A-Za-z0-9_.])/(?:w[o]rk|r[o]ot|h[o]me/\w+)/")
     texts = (ROOT / name for name in tracked if name.endswith((".py", ".md", ".toml", ".cfg", ".json", ".sh", ".txt")))
     assert [str(path) for path in texts if path.exists() and pattern.search(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["generate", "--seed", "many"], "Invalid value for '--seed': "),
+        (["generate", "--colour"], "No such option: --colour"),
+        (["evaluate"], "Missing argument"),
+        (["write"], "No such command 'write'"),
+    ],
+)
+def test_wrong_words_are_one_line(words: list[str], said: str) -> None:
+    result = run(sys.executable, "-m", "discodvt", *words)
+    assert (result.returncode, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"discodvt: {said}")
+    assert line.endswith(" --help")
 
 
 def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -227,11 +227,11 @@ def test_loading_a_plain_bart_leaves_nothing_uninitialised(bart, tmp_path):
 def test_another_bottleneck_keeps_codes_of_its_kind_and_begins_others_anew(model):
     before = model.bottleneck
     kept, new = ("straight-through", "bits") if model.config.bottleneck == "gumbel" else ("bits", "gumbel")
-    model.use_bottleneck(kept)
+    model.change_bottleneck(kept)
     assert all(
         torch.equal(one, other) for one, other in zip(model.bottleneck.parameters(), before.parameters(), strict=True)
     )
-    model.use_bottleneck(new)
+    model.change_bottleneck(new)
     assert model.config.bottleneck == new
     assert type(model.bottleneck) is not type(before)
 

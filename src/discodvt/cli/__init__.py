@@ -5,9 +5,10 @@ Heavy libraries are imported inside the commands that need them, so `discodvt --
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
+from typer.exceptions import TyperException
 
 from discodvt import __version__
 from discodvt.cli import annotate, bench, codes, discourse, doctor, evaluate, generate, prepare, report, train
@@ -49,9 +50,11 @@ def _program(
 
 
 def main() -> None:
-    """Run the program; a DiscoError or a failing disk becomes one line on standard error and its exit code."""
+    """Run the program; what goes wrong becomes one line on standard error and an exit code."""
     try:
-        app()
+        code = app(standalone_mode=False)
+    except TyperException as error:
+        _stop_at_usage(error)
     except DiscoError as error:
         _stop(str(error), error.exit_code)
     except BrokenPipeError:
@@ -62,12 +65,20 @@ def main() -> None:
         _stop(f"{where}{error.strerror or error}", 1)
     except MemoryError:
         _stop("out of memory; use fewer workers or shorter stories", 1)
-    except SystemExit as ending:  # typer makes it of Ctrl-C, and says nothing
-        if ending.code == INTERRUPTED:
-            _stop("interrupted; run the same command again to resume", INTERRUPTED)
-        raise
+    else:
+        if code == INTERRUPTED:
+            _stop("interrupted; run the same command again to resume", code)
+        sys.exit(code)
 
 
-def _stop(message: str, code: int) -> None:
+def _stop_at_usage(error: TyperException) -> NoReturn:
+    """What was wrong with the words of a command; without any, its help has been shown already."""
+    message, context = error.format_message(), getattr(error, "ctx", None)
+    if not message:
+        sys.exit(error.exit_code)
+    _stop(message if context is None else f"{message.rstrip('.')}; see {context.command_path} --help", error.exit_code)
+
+
+def _stop(message: str, code: int) -> NoReturn:
     print("discodvt: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(code)

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from discodvt.evaluation.grams import Floats, GramCounts, Parts
+from discodvt.evaluation.arrays import Floats, Ints
+from discodvt.evaluation.grams import GramCounts, Parts
 from discodvt.evaluation.measure import StoryMean
-from discodvt.evaluation.tokens import Ints, Tokens
+from discodvt.evaluation.tokens import Tokens
 
 ORDERS = (1, 2)
 

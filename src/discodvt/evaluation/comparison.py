@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from discodvt.evaluation.grams import Floats, Weights
+from discodvt.evaluation.arrays import Floats, Weights
 from discodvt.evaluation.intervals import Draws, interval, plan_draws, replicate
 from discodvt.evaluation.measure import Direction, Measure, Unit
 from discodvt.evaluation.repetition import LookBack

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
-from discodvt.evaluation.grams import Floats, Weights
+from discodvt.evaluation.arrays import Floats, Ints, Weights
 from discodvt.evaluation.measure import Direction, Resampling, Unit
-from discodvt.evaluation.tokens import Ints, Text, as_line
+from discodvt.evaluation.tokens import Text, as_line
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import gammaln
 
-from discodvt.evaluation.grams import Floats, Parts, Weights, count_grams, sum_over_grams, sum_over_texts
+from discodvt.evaluation.arrays import Floats, Weights, sum_over_texts
+from discodvt.evaluation.grams import Parts, count_grams, sum_over_grams
 from discodvt.evaluation.measure import Direction, Resampling, Unit
 from discodvt.evaluation.tokens import Tokens
 

@@ -16,17 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from discodvt.evaluation.tokens import Ints, Tokens
+from discodvt.evaluation.arrays import Flags, Floats, Ints, Weights
+from discodvt.evaluation.tokens import Tokens
 
 BITS = 63  # of an integer that is not negative
 PLACES_PER_PIECE = 2**15
 KEYS_PER_PART = 2**16  # about: an n-gram is never divided
 ROWS_PER_BLOCK = 2048
 WEIGHTS_PER_STRIP = 2**19  # draws times texts: what the processor's cache holds
-
-Floats: TypeAlias = NDArray[np.float64]
-Flags: TypeAlias = NDArray[np.bool_]
-Weights: TypeAlias = NDArray[np.float32]  # [draws, texts]; what is summed with them are counts, exact to 2 ** 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +102,6 @@ def count_grams(sides: Sequence[Tokens], orders: Sequence[int], *, allowed: Flag
             for part in _parts(buffer[:filled], owner_bits)
         ]
     return counted
-
-
-def sum_over_texts(weights: Weights, amounts: NDArray[np.number]) -> Floats:
-    """For each draw, the weighted sum of amounts given for texts, [texts] or [texts, k].
-
-    Not by BLAS: its threads would wait for one another on a busy machine, and the sums are small.
-    """
-    return np.asarray(np.einsum("dt,t...->d...", weights, amounts, dtype=np.float64))
 
 
 def sum_over_grams(

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from discodvt.errors import BadRequest
-from discodvt.evaluation.grams import Floats, Weights
+from discodvt.evaluation.arrays import Floats, Ints, Weights
 from discodvt.evaluation.measure import Measure, Resampling
-from discodvt.evaluation.tokens import Ints
 
 LEVEL = 0.95
 DRAWS_PER_BLOCK = 128

@@ -12,7 +12,8 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array
 
-from discodvt.evaluation.grams import Floats, Parts, Weights, sum_over_grams, sum_over_texts
+from discodvt.evaluation.arrays import Floats, Weights, sum_over_texts
+from discodvt.evaluation.grams import Parts, sum_over_grams
 from discodvt.evaluation.measure import Direction, Resampling, Unit
 
 ORDERS = (2, 3)

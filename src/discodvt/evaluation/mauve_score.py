@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from discodvt.data.subwords import open_tokenizer
 from discodvt.errors import BadRequest
-from discodvt.evaluation.grams import Floats, Weights
+from discodvt.evaluation.arrays import Floats, Weights
 from discodvt.evaluation.measure import Direction, Resampling, Unit
 from discodvt.evaluation.reader import open_reader
 from discodvt.evaluation.tokens import Text, as_line

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from discodvt.evaluation.grams import Floats, Weights, sum_over_texts
+from discodvt.evaluation.arrays import Floats, Weights, sum_over_texts
 
 Direction: TypeAlias = Literal["higher", "lower", "none"]
 Resampling: TypeAlias = Literal["bootstrap", "subsample", "none"]

@@ -10,9 +10,10 @@ from typing import Any, Literal, TypeAlias
 
 from discodvt import __version__
 from discodvt.errors import BadRequest
+from discodvt.evaluation.arrays import Floats
 from discodvt.evaluation.bleu import bleu
 from discodvt.evaluation.distinct import distinct, length_corrected_distinct
-from discodvt.evaluation.grams import Floats, count_grams
+from discodvt.evaluation.grams import count_grams
 from discodvt.evaluation.intervals import Draws, interval, plan_draws, replicate
 from discodvt.evaluation.jaccard import Jaccard
 from discodvt.evaluation.lengths import finish_rate, lengths

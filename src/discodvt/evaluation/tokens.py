@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from discodvt.corpus.sentences import split_sentences
 from discodvt.errors import BadRequest
+from discodvt.evaluation.arrays import Ints
 
 Text: TypeAlias = str | Sequence[str]
-Ints: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

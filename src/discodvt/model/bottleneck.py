@@ -10,6 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from discodvt.model.configuration import DiscoDVTConfig
+
 
 class Discrete(NamedTuple):
     """What a bottleneck makes of a story's features."""
@@ -125,6 +127,14 @@ class BitBottleneck(nn.Module):
         drawn = logits + noise[..., : self.bits] - noise[..., self.bits : 2 * self.bits]
         soft = torch.tanh(drawn / (2 * temperature))
         return torch.where(drawn > 0, 1.0, -1.0) - soft.detach() + soft
+
+
+def new_bottleneck(config: DiscoDVTConfig) -> GumbelBottleneck | BitBottleneck:
+    """The bottleneck a configuration names, with codes of its own."""
+    sizes, gain = (config.conv_channels, config.num_codes, config.code_width), config.code_logit_gain
+    if config.bottleneck == "bits":
+        return BitBottleneck(*sizes, logit_gain=gain)
+    return GumbelBottleneck(*sizes, straight_through=config.bottleneck == "straight-through", logit_gain=gain)
 
 
 def _signs(codes: Tensor, bits: int) -> Tensor:

@@ -16,7 +16,7 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.models.bart.modeling_bart import BartEncoder
 
-from discodvt.model.bottleneck import BitBottleneck, GumbelBottleneck
+from discodvt.model.bottleneck import new_bottleneck
 from discodvt.model.configuration import DiscoDVTConfig
 from discodvt.model.relations import RelationHead
 from discodvt.model.resampling import DownSampling, UpSampling
@@ -47,7 +47,7 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         super().__init__(config)
         self.posterior = BartEncoder(config)
         self.down = DownSampling(config.d_model, config.conv_channels, config.conv_layers)
-        self.use_bottleneck(config.bottleneck)
+        self.bottleneck = new_bottleneck(config)
         self.up = UpSampling(config.code_width, config.conv_channels, config.d_model, config.conv_layers)
         self.generator = BartForConditionalGeneration(config)
         self.relation_head = RelationHead(config.d_model, config.relation_width, config.num_relations)
@@ -88,17 +88,11 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         if isinstance(module, nn.Linear | nn.Conv1d | nn.ConvTranspose1d | nn.Bilinear | nn.Embedding):
             module.reset_parameters()
 
-    def use_bottleneck(self, name: str) -> None:
+    def change_bottleneck(self, name: str) -> None:
         """Codes made in another way: those already learned stay if they are of one kind, else they are new."""
-        before: GumbelBottleneck | BitBottleneck | None = getattr(self, "bottleneck", None)
-        config = self.config
-        config.bottleneck = name
-        sizes, gain = (config.conv_channels, config.num_codes, config.code_width), config.code_logit_gain
-        self.bottleneck: GumbelBottleneck | BitBottleneck
-        if name == "bits":
-            self.bottleneck = BitBottleneck(*sizes, logit_gain=gain)
-        else:
-            self.bottleneck = GumbelBottleneck(*sizes, straight_through=name == "straight-through", logit_gain=gain)
+        before = self.bottleneck
+        self.config.bottleneck = name
+        self.bottleneck = new_bottleneck(self.config)
         if type(before) is type(self.bottleneck):
             self.bottleneck.load_state_dict(before.state_dict())
 

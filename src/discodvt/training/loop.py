@@ -22,7 +22,7 @@ from discodvt.model.bottleneck import GumbelBottleneck
 from discodvt.training.checkpoints import Checkpoints
 from discodvt.training.feeds import Feed
 from discodvt.training.journal import Journal
-from discodvt.training.schedules import Softness, learning_rate
+from discodvt.training.schedules import RelaxationSchedule, learning_rate
 from discodvt.training.stages import Plan, Stage, Term
 from discodvt.training.validation import on_device, validate
 from discodvt.training.watchdog import Figures, Watchdog, usage, without_gradient
@@ -61,7 +61,7 @@ class Loop:
     valid_feed: Feed
     order: Order
     total: int
-    softness: Softness
+    relaxation: RelaxationSchedule
     recipe: Recipe
     accelerator: Accelerator
     checkpoints: Checkpoints
@@ -126,8 +126,8 @@ class Loop:
         )
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        softness = self.softness
-        temperature, noisy, word_dropout = softness.temperature(step), softness.noisy(step), softness.word_dropout(step)
+        temperature, noisy = self.relaxation.temperature(step), self.relaxation.noisy(step)
+        word_dropout = self.relaxation.word_dropout(step)
         torch.manual_seed(dropout_seed(self.recipe.seed, step, accelerator.process_index))
         self.stage.train()
         sums = torch.zeros(len(self.terms), device=accelerator.device)

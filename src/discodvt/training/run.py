@@ -26,7 +26,7 @@ from discodvt.training.card import write_card
 from discodvt.training.checkpoints import Checkpoints
 from discodvt.training.journal import Journal, plot
 from discodvt.training.loop import Event, Loop, Progress
-from discodvt.training.schedules import Softness
+from discodvt.training.schedules import RelaxationSchedule
 from discodvt.training.validation import bleu_1
 from discodvt.training.watchdog import Figures, Watchdog
 
@@ -104,7 +104,7 @@ def _prepare(recipe: Recipe, directory: Path, accelerator: Accelerator) -> tuple
         valid_feed=parts.valid,
         order=order,
         total=total,
-        softness=Softness.over(total, recipe.relaxation),
+        relaxation=RelaxationSchedule.over(total, recipe.relaxation),
         recipe=recipe,
         accelerator=accelerator,
         checkpoints=checkpoints,

@@ -14,7 +14,7 @@ def learning_rate(step: int, total: int, *, peak: float, linear: bool, warmup: i
 
 
 @dataclass(frozen=True, slots=True)
-class Softness:
+class RelaxationSchedule:
     """How codes are relaxed over a run of `total` steps (section 4.2 and the noise-free start), and words dropped."""
 
     total: int
@@ -26,7 +26,7 @@ class Softness:
     dropping_steps: float = math.inf
 
     @classmethod
-    def over(cls, total: int, relaxation: Relaxation) -> "Softness":
+    def over(cls, total: int, relaxation: Relaxation) -> "RelaxationSchedule":
         """With `floor_at`, the rate that reaches the floor at that share of the run."""
         start, floor, rate = relaxation.start, relaxation.floor, relaxation.rate
         if relaxation.floor_at is not None:

@@ -56,7 +56,7 @@ def plan_model(settings: Model, tokenizer: PreTrainedTokenizerBase) -> DiscoDVT:
     if "code_logit_gain" in settings.model_fields_set:
         model.config.code_logit_gain = settings.code_logit_gain  # of new codes
     if "bottleneck" in settings.model_fields_set:
-        model.use_bottleneck(settings.bottleneck)
+        model.change_bottleneck(settings.bottleneck)
     return model
 
 

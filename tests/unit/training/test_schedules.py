@@ -5,7 +5,7 @@ import math
 import pytest
 
 from discodvt.config import Relaxation
-from discodvt.training.schedules import Softness, learning_rate
+from discodvt.training.schedules import RelaxationSchedule, learning_rate
 
 
 def test_linear_rate_ends_at_zero_and_constant_stays():
@@ -23,7 +23,7 @@ def test_warm_up_meets_the_peak():
 
 
 def test_the_papers_temperature_reaches_its_floor_after_21972_micro_batches():
-    soft = Softness.over(30_000, Relaxation())
+    soft = RelaxationSchedule.over(30_000, Relaxation())
     steps = 21_972 // 4
     assert soft.temperature(0) == 0.9
     assert soft.temperature(1000) == pytest.approx(0.9 * math.exp(-0.4))
@@ -32,14 +32,14 @@ def test_the_papers_temperature_reaches_its_floor_after_21972_micro_batches():
 
 
 def test_a_short_run_scales_the_rate():
-    soft = Softness.over(100, Relaxation(start=1.0, floor=0.3, floor_at=0.6, noise_free=0.25))
+    soft = RelaxationSchedule.over(100, Relaxation(start=1.0, floor=0.3, floor_at=0.6, noise_free=0.25))
     assert soft.temperature(59) > 0.3
     assert soft.temperature(60) == pytest.approx(0.3)
     assert [soft.noisy(step) for step in (0, 24, 25)] == [False, False, True]
 
 
 def test_dropped_words_fade_over_their_share_of_the_run():
-    fading = Softness.over(100, Relaxation(word_dropout=0.4, word_dropout_until=0.5))
+    fading = RelaxationSchedule.over(100, Relaxation(word_dropout=0.4, word_dropout_until=0.5))
     assert [fading.word_dropout(step) for step in (0, 25, 50, 99)] == [0.4, 0.2, 0, 0]
-    constant = Softness.over(100, Relaxation(word_dropout=0.4))
+    constant = RelaxationSchedule.over(100, Relaxation(word_dropout=0.4))
     assert [constant.word_dropout(step) for step in (0, 99)] == [0.4, 0.4]

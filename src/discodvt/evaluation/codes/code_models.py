@@ -12,8 +12,7 @@ import numpy as np
 
 from discodvt.data.ragged import Ragged
 from discodvt.errors import BadRequest
-from discodvt.evaluation.grams import Floats
-from discodvt.evaluation.tokens import Ints
+from discodvt.evaluation.arrays import Floats, Ints
 
 STRENGTHS = tuple(float(2**power) for power in range(-10, 14))
 HELD_OUT = 10  # every tenth plan chooses the strength

@@ -6,11 +6,10 @@ import numpy as np
 
 from discodvt.data.tokens import Tokens
 from discodvt.discourse.labels import LABELS, MARKERS, UNKNOWN
+from discodvt.evaluation.arrays import Floats, Ints
 from discodvt.evaluation.codes.phrases import find_phrases
 from discodvt.evaluation.codes.segments import Segments
 from discodvt.evaluation.codes.usage import PLACES, Occurrences
-from discodvt.evaluation.grams import Floats
-from discodvt.evaluation.tokens import Ints
 
 GRAMS, TOP, EXAMPLES = 5, 3, 3
 Entry = dict[str, Any]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from discodvt import __version__
-from discodvt.evaluation.grams import Floats, Weights
+from discodvt.evaluation.arrays import Floats, Weights
 from discodvt.evaluation.intervals import LEVEL, Draws
 from discodvt.evaluation.measure import Direction
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from discodvt.discourse.labels import MARKERS
+from discodvt.evaluation.arrays import Ints
 from discodvt.evaluation.codes.segments import Segments
 from discodvt.evaluation.codes.usage import Occurrences
-from discodvt.evaluation.tokens import Ints
 
 ORDER = 4
 REPEATED = 2

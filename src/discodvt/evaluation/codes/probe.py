@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from discodvt.discourse.labels import LABELS, UNKNOWN
 from discodvt.errors import BadRequest
+from discodvt.evaluation.arrays import Floats
 from discodvt.evaluation.codes.reading import Pairs
-from discodvt.evaluation.grams import Floats
 from discodvt.model.relations import RelationHead
 
 MARKER_LABELS = LABELS.index(UNKNOWN)

@@ -18,9 +18,8 @@ from discodvt.data.ragged import Ragged
 from discodvt.data.tokens import Tokens, read_tokens
 from discodvt.discourse.labels import LABELS, UNKNOWN
 from discodvt.errors import BadRequest
+from discodvt.evaluation.arrays import Floats, Ints
 from discodvt.evaluation.codes.checkpoints import Planner
-from discodvt.evaluation.grams import Floats
-from discodvt.evaluation.tokens import Ints
 from discodvt.model import DiscoDVT, PlanPrior
 from discodvt.training import objectives
 from discodvt.training.feeds import PlanFeed

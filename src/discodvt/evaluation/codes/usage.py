@@ -8,8 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from discodvt.data.ragged import Ragged
-from discodvt.evaluation.grams import Floats
-from discodvt.evaluation.tokens import Ints
+from discodvt.evaluation.arrays import Floats, Ints
 from discodvt.training.watchdog import usage
 
 PLACES = ("beginning", "middle", "end")  # thirds of a plan

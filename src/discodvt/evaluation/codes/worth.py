@@ -13,12 +13,12 @@ from discodvt.data.ragged import Ragged
 from discodvt.data.tokens import Tokens
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest
+from discodvt.evaluation.arrays import Floats
 from discodvt.evaluation.codes.checkpoints import Planner
 from discodvt.evaluation.codes.code_models import fit_models
 from discodvt.evaluation.codes.figures import Figure, Measured, Ratio, difference, exponential, perplexity_ratio
 from discodvt.evaluation.codes.probe import probe, right_answers
 from discodvt.evaluation.codes.reading import Pairs, exchanged, marker_pairs, plans_of, prior_losses, story_losses
-from discodvt.evaluation.grams import Floats
 from discodvt.model import PlanPrior
 
 Group = tuple[dict[str, Figure], dict[str, Any]]  # figures and facts

@@ -6,8 +6,8 @@ Macro-accuracy is the mean over the markers of a category, however rare each of 
 import numpy as np
 
 from discodvt.discourse.labels import CATEGORIES, MARKERS
+from discodvt.evaluation.arrays import Flags, Floats
 from discodvt.evaluation.discourse.pooled import Pooled
-from discodvt.evaluation.grams import Flags, Floats
 
 FEWEST_PAIRS = 20  # of a marker: fewer give an accuracy without spread, and a test that is certain of it
 

@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from discodvt.discourse.labels import MARKERS
+from discodvt.evaluation.arrays import Ints
 from discodvt.evaluation.discourse.encoding import EncodedPairs
 from discodvt.evaluation.discourse.pairs import Pair
-from discodvt.evaluation.tokens import Ints
 
 Swap: TypeAlias = Literal["none", "any", "same-marker"]
 

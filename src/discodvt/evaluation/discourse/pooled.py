@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discodvt.evaluation.grams import Floats, Weights, sum_over_texts
+from discodvt.evaluation.arrays import Floats, Weights, sum_over_texts
 from discodvt.evaluation.measure import Direction, Resampling, Unit
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import torch
 
 from discodvt.data.batches import in_order
+from discodvt.evaluation.arrays import Ints
 from discodvt.evaluation.discourse.classifier import RelationClassifier
 from discodvt.evaluation.discourse.encoding import EncodedPairs, PairReader
-from discodvt.evaluation.tokens import Ints
 
 PAIRS_PER_BATCH = 256
 

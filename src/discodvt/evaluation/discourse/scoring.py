@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discodvt.discourse.labels import MARKERS
+from discodvt.evaluation.arrays import Flags, Floats, Ints
 from discodvt.evaluation.comparison import Comparison, compare_measures, fixed_folds
 from discodvt.evaluation.discourse.accuracy import accuracy_scores, too_few_to_test
 from discodvt.evaluation.discourse.pooled import Pooled
 from discodvt.evaluation.discourse.shares import divergence_score, entropy_score, share_scores
 from discodvt.evaluation.discourse.sources import PairedStory
-from discodvt.evaluation.grams import Flags, Floats
 from discodvt.evaluation.intervals import plan_draws, replicate
 from discodvt.evaluation.scores import Score, score
-from discodvt.evaluation.tokens import Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ halves; shares are bootstrapped.
 import numpy as np
 
 from discodvt.discourse.labels import CATEGORIES, MARKERS
+from discodvt.evaluation.arrays import Floats
 from discodvt.evaluation.discourse.pooled import Pooled
-from discodvt.evaluation.grams import Floats
 
 # [markers, categories]: which marker belongs to which category
 MEMBERSHIP: Floats = np.array([[marker in members for members in CATEGORIES.values()] for marker in MARKERS], float)

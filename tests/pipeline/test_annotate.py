@@ -192,3 +192,4 @@ def test_show_and_page(tmp_path: Path) -> None:
     refused(annotate("--show", tmp_path / "latin.txt"), "not UTF-8 at byte 3")
     (tmp_path / "empty.txt").write_text(" \n")
     refused(annotate("--show", tmp_path / "empty.txt"), "empty")
+    refused(annotate("--show", tmp_path / "latin.txt", "--html", tmp_path / "none" / "page.html"), "cannot be written")

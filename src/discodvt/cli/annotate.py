@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from discodvt.cli.console import err, out, print_json, progress
+from discodvt.cli.console import check_writable, err, out, print_json, progress
 from discodvt.errors import BadRequest
 
 
@@ -76,6 +76,8 @@ def _show(source: Path, html: Path | None, parser: str, *, as_json: bool) -> Non
     from discodvt.discourse import Annotator
     from discodvt.report.annotation_view import html_page, terminal_view
 
+    if html is not None:
+        check_writable(html)
     text = _read(source)
     if not text.strip():
         raise BadRequest(f"{source}: empty; give a text file with a story")

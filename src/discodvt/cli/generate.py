@@ -1,6 +1,5 @@
 """`discodvt generate`: stories to prompts, each written along a plan."""
 
-import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 from rich.text import Text
 
-from discodvt.cli.console import err, out, progress
+from discodvt.cli.console import check_writable, err, out, progress
 from discodvt.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def generate(
     if plan is not None and plan_from is not None:
         raise BadRequest("--plan and --plan-from: choose one")
     if html is not None:
-        _check_writable(html)
+        check_writable(html)
     asked = _prompts(prompt, prompts, stories_each)
 
     from discodvt.report.story_page import read_meanings, story_page
@@ -206,10 +205,3 @@ def _told_warnings() -> Iterator[None]:
         yield
     if told > FEW:
         err.print(f"and {told - FEW:,} more such warnings", highlight=False)
-
-
-def _check_writable(path: Path) -> None:
-    """Refuse a page that could not be written before the stories are, not after."""
-    place = path if path.exists() else path.parent
-    if path.is_dir() or not place.exists() or not os.access(place, os.W_OK):
-        raise BadRequest(f"{path}: cannot be written; give a file in a directory that exists")

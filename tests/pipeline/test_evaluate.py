@@ -69,6 +69,22 @@ def test_scores_against_a_corpus_are_those_of_the_library_and_kept(tmp_path, cor
         evaluate_files(stories, corpus, out=target, resamples=50, seed=4, mode="modern")
 
 
+def test_the_codes_of_plans_are_counted_where_every_story_has_one(tmp_path, corpus):
+    stories = write(tmp_path / "stories.jsonl")
+    records = [json.loads(line) for line in stories.read_text().splitlines()]
+    plans = [[1, 1, 2, 3]] * 6 + [[7, 7]] * 6
+    planned, mixed, wrong = (tmp_path / f"{name}.jsonl" for name in ("planned", "mixed", "wrong"))
+    for path, codes in ((planned, plans), (mixed, [[], *plans[1:]]), (wrong, [["x"], *plans[1:]])):
+        path.write_text("\n".join(json.dumps(a | {"plan": b}) for a, b in zip(records, codes, strict=True)))
+    found = evaluate_files(planned, corpus, resamples=0)["utilisation"]
+    assert found["mean"] == pytest.approx((3 / 4 + 1 / 2) / 2)
+    assert (found["bins"][15], found["bins"][10]) == (0.5, 0.5)
+    assert evaluate_files(mixed, corpus, resamples=0)["utilisation"] is None
+    with pytest.raises(BadRequest, match=r"wrong\.jsonl:1: plan is not a list of codes"):
+        evaluate_files(wrong, corpus, resamples=0)
+    assert "code utilisation of their plans: 62.5%" in run(planned, "--references", corpus, "--resamples", 0).stdout
+
+
 def test_two_systems_are_compared_in_a_table(tmp_path, corpus):
     ours, theirs = write(tmp_path / "a.jsonl"), write(tmp_path / "b.jsonl", shift=1)
     done = run(ours, "--references", corpus, "--against", theirs, "--mode", "modern", "--resamples", 50)

@@ -61,6 +61,8 @@ def evaluate(
         out.print(_comparison(found, stories.name, against.name if against else ""))
     else:
         out.print(_scores(found, stories.name))
+        if found.get("utilisation"):
+            out.print(f"code utilisation of their plans: {found['utilisation']['mean']:.1%}", highlight=False)
 
 
 def _scores(found: dict[str, Any], name: str) -> Table:

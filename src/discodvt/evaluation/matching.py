@@ -28,6 +28,7 @@ class Told:
     prompt: str | None
     story: str
     finish: str | None = None
+    plan: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def _jsonl(path: Path) -> Iterator[Told]:
         wrong = [name for name, value in fields.items() if not isinstance(value, str | None)]
         if wrong:
             raise BadRequest(f"{where}: {wrong[0]} is not a string")
-        yield _told(where, **fields)
+        yield _told(where, **fields, plan=_plan(where, record.get("plan")))
 
 
 def _parquet(path: Path) -> Iterator[Told]:
@@ -150,9 +151,23 @@ def _parquet(path: Path) -> Iterator[Told]:
         yield _told(f"{path} row {number}", row.id, row.prompt, row.story)
 
 
-def _told(where: str, id: str | None, prompt: str | None, story: str | None, finish: str | None = None) -> Told:
+def _plan(where: str, codes: Any) -> tuple[int, ...] | None:
+    """The codes a story was written from; None where it had no plan."""
+    if codes is not None and not (isinstance(codes, list) and all(type(code) is int and code >= 0 for code in codes)):
+        raise BadRequest(f"{where}: plan is not a list of codes")
+    return tuple(codes) if codes else None
+
+
+def _told(
+    where: str,
+    id: str | None,
+    prompt: str | None,
+    story: str | None,
+    finish: str | None = None,
+    plan: tuple[int, ...] | None = None,
+) -> Told:
     if story is None or not story.strip():
         raise BadRequest(
             f"{where}: the story is {'missing' if story is None else 'empty'}; write it, or remove the line"
         )
-    return Told(where, id, prompt, story, finish)
+    return Told(where, id, prompt, story, finish, plan)

@@ -8,13 +8,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from discodvt.artefacts import file_hash, open_stage
+from discodvt.data.ragged import Ragged
 from discodvt.errors import BadRequest
 from discodvt.evaluation.comparison import compare
 from discodvt.evaluation.intervals import need_spread, plan_draws
 from discodvt.evaluation.matching import Match, Pairs, Told, match, read_told, reference_file
 from discodvt.evaluation.repetition import LookBack
 from discodvt.evaluation.scores import Mode, evaluate
+from discodvt.evaluation.utilisation import spread, utilisation
 
 SCORES = "scores.json"
 PAIRS = "pairs.jsonl"
@@ -38,7 +42,8 @@ def evaluate_files(
 ) -> dict[str, Any]:
     """Score a file of stories.
 
-    {"stories", "dropped", "unused" (references), "mode", "names", "scores", "comparison" (None for one system)}
+    {"stories", "dropped", "unused" (references), "mode", "names", "scores", "comparison" (None for one system),
+    "utilisation" (of the plans the stories were written from; None where one has none)}
     """
     references = reference_file(references, split)
     drawing = {"resamples": resamples, "seed": seed}
@@ -84,6 +89,7 @@ def _scores(pairs: Pairs, settings: dict[str, Any]) -> dict[str, Any]:
         "names": list(scores),  # in the order of the paper's table
         "scores": {name: score.as_dict() for name, score in scores.items()},
         "comparison": compared and {name: each.as_dict() for name, each in compared.items()},
+        "utilisation": _utilisation(pairs.systems[0]),
     }
 
 
@@ -98,6 +104,11 @@ def _prompts(stories: list[Told], by: Match) -> list[str] | None:
     """The prompts, where stories share them: then they are drawn together."""
     prompts = [told.prompt for told in stories if told.prompt is not None]
     return prompts if by == "prompt" or len(set(prompts)) < len(prompts) == len(stories) else None
+
+
+def _utilisation(stories: list[Told]) -> dict[str, Any] | None:
+    plans = [np.array(told.plan, dtype=np.int32) for told in stories if told.plan is not None]
+    return spread(utilisation(Ragged.of(plans))) if len(plans) == len(stories) else None
 
 
 def _finishes(stories: list[Told]) -> list[str] | None:

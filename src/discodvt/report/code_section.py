@@ -13,7 +13,7 @@ from discodvt.report.sections import Markup, Part, Section
 from discodvt.report.tables import Cell, Column, Row, Table, stem
 
 SHOWN = 12  # codes of a dictionary
-UTILISATION = "Distinct codes of a story divided by its codes; dashed: the mean."
+UTILISATION = "Distinct codes of a story divided by its codes; dashed: the mean. Plans {of}."
 WORTH = {  # the figures of `codes measure` by what they are about, in the order in which they are read
     "Reconstruction, nats per token": {
         "nll": "NLL",
@@ -40,23 +40,25 @@ WORTH = {  # the figures of `codes measure` by what they are about, in the order
     },
     "Use, percent": {"utilisation": "code utilisation"},
 }
-LEAD = (
-    "Codes read from held-out stories: how many are in use, what they are worth to the generator, and what each "
-    "stands for."
-)
+LEAD = "How many codes are in use, what they are worth to the generator, and what each stands for."
 
 
 def code_section(systems: Sequence[System], colours: Colours) -> Section | None:
-    """All there is of codes; None without a run of `codes`."""
+    """All there is of codes; None where no run knows of any."""
     known = {system.name: found for system in systems if (found := _usage(system))}
     parts: list[Part] = []
     if known:
         parts.append(_usage_table(known))
-        spreads = {name: found["usage"]["utilisation"] for name, found in known.items()}
-        parts.append(
-            distributions("utilisation", "Code utilisation", UTILISATION, spreads, colours, label="code utilisation")
-        )
-        parts += _by_layers(systems, known, colours)
+    written = {system.name: spread for system in systems if (spread := _written_utilisation(system))}
+    read = {name: found["usage"]["utilisation"] for name, found in known.items()}
+    for name, spreads, of in (
+        ("utilisation-written", written, "the stories were written from"),
+        ("utilisation", read, "read from held-out stories"),
+    ):
+        if spreads:
+            note = UTILISATION.format(of=of)
+            parts.append(distributions(name, "Code utilisation", note, spreads, colours, label="code utilisation"))
+    parts += _by_layers(systems, known, colours)
     measured = {system.name: system.measured.content["figures"] for system in systems if system.measured}
     if measured:
         parts.append(_worth_table(measured))
@@ -70,6 +72,11 @@ def _usage(system: System) -> dict[str, Any] | None:
     """What the study says of codes in use, or the measure run."""
     run = system.study or system.measured
     return run.content if run else None
+
+
+def _written_utilisation(system: System) -> dict[str, Any] | None:
+    """How the plans of its scored stories use codes, where they have plans."""
+    return next((found for run in system.evaluations if (found := run.content.get("utilisation"))), None)
 
 
 def _usage_table(known: Mapping[str, dict[str, Any]]) -> Table:
@@ -89,7 +96,7 @@ def _usage_table(known: Mapping[str, dict[str, Any]]) -> Table:
             Cell(f"{found['stories']:,}", found["stories"]),
         ]
         rows.append(Row(name, cells))
-    note = "Perplexity of the codes' distribution; mean utilisation of a story in percent."
+    note = "Read from held-out stories. Perplexity of the codes' distribution; mean utilisation of a story in percent."
     return Table("codes", "Codes in use", note, columns, [("", rows)])
 
 

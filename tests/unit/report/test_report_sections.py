@@ -157,6 +157,15 @@ def test_models_of_different_layers_stand_side_by_side_with_their_scores() -> No
     assert layers.note == "MS-Jaccard-2 in percent. CNN layers: plain 1, disco 3."
     assert isinstance(worth, Table)
     assert [heading for heading, _ in worth.blocks] == ["Reconstruction, nats per token", "Use, percent"]
+    deep.runs[1].content["utilisation"] = {"mean": 0.25, "bins": [1.0, 0.0]}
+    written = code_section([deep, flat], COLOURS)
+    assert written is not None
+    drawn = [part for part in written.parts if isinstance(part, Drawing)]
+    assert [part.name for part in drawn] == ["utilisation-written", "utilisation", "layers"]
+    assert [part.note.split("Plans ")[-1] for part in drawn[:2]] == [
+        "the stories were written from.",
+        "read from held-out stories.",
+    ]
     same = code_section([deep, System("plain", [measured("plain", 3), scored("plain")])], COLOURS)
     assert same is not None
     assert "layers" not in {part.name for part in same.parts if isinstance(part, Drawing)}

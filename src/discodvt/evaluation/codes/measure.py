@@ -29,8 +29,9 @@ from discodvt.evaluation.codes.checkpoints import (
 )
 from discodvt.evaluation.codes.figures import Measured, Ratio
 from discodvt.evaluation.codes.reading import annotated_split, plans_of, tokens_of
-from discodvt.evaluation.codes.usage import usage_of, utilisation
+from discodvt.evaluation.codes.usage import usage_of
 from discodvt.evaluation.intervals import need_spread, plan_draws
+from discodvt.evaluation.utilisation import utilisation
 from discodvt.training.assembly import PLANS
 from discodvt.training.plans import load_plans
 

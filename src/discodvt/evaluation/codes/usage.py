@@ -1,4 +1,4 @@
-"""How codes are used over the plans of a split: counts, utilisation of each story, place in it, neighbours."""
+"""How codes are used over the plans of a split: counts, place in the story, neighbours."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from discodvt.data.ragged import Ragged
 from discodvt.evaluation.arrays import Floats, Ints
+from discodvt.evaluation.utilisation import spread, utilisation
 from discodvt.training.watchdog import usage
 
 PLACES = ("beginning", "middle", "end")  # thirds of a plan
-BINS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +52,6 @@ class Occurrences:
         same = self.story[1:] == self.story[:-1]
         pairs = self.code[:-1][same] * self.vocabulary + self.code[1:][same]
         return np.bincount(pairs, minlength=self.vocabulary**2).reshape(self.vocabulary, self.vocabulary)
-
-
-def utilisation(plans: Ragged) -> Floats:
-    """Distinct codes of each plan divided by its codes [N] (appendix A.1)."""
-    story = np.repeat(np.arange(len(plans)), plans.lengths)
-    vocabulary = int(plans.values.max(initial=0)) + 1
-    kinds = np.unique(story * vocabulary + plans.values) // vocabulary
-    return np.asarray(np.bincount(kinds, minlength=len(plans)) / np.maximum(plans.lengths, 1))
-
-
-def spread(values: Floats) -> dict[str, Any]:
-    """A distribution over stories in a few numbers: mean, quartiles, and shares of equal bins from 0 to 1."""
-    shares, _ = np.histogram(values, bins=BINS, range=(0.0, 1.0))
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
-    return {
-        "mean": float(values.mean()),
-        "quartiles": [low, middle, high],
-        "bins": (shares / max(1, len(values))).tolist(),
-    }
 
 
 def usage_of(plans: Ragged, *, vocabulary: int, tokens_per_code: int) -> dict[str, Any]:

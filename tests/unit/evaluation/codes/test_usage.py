@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from discodvt.data.ragged import Ragged
-from discodvt.evaluation.codes.usage import Occurrences, spread, usage_of, utilisation
+from discodvt.evaluation.codes.usage import Occurrences, usage_of
+from discodvt.evaluation.utilisation import spread, utilisation
 
 
 def plans_of(*rows: list[int]) -> Ragged:

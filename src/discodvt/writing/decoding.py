@@ -52,7 +52,7 @@ class Manner:
         """Logits [B, V], which are changed, to the next symbol of each draft [B]."""
         for scores, draft in zip(logits, drafts, strict=True):
             if self.repetition_penalty != 1.0:
-                used = np.unique([start, *draft.symbols])
+                used = np.array(list({start, *draft.symbols}))
                 known = scores[used]
                 scores[used] = np.where(known < 0, known * self.repetition_penalty, known / self.repetition_penalty)
             if len(draft.symbols) < draft.fewest:

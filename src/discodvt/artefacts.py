@@ -71,8 +71,8 @@ class Stage:
 
     def finish(self, **facts: Any) -> None:
         """Write the manifest: the directory is complete from here on."""
-        for stale in self.directory.rglob("*" + TEMPORARY):
-            stale.unlink()
+        for stale in list(self.directory.rglob("*" + TEMPORARY)):
+            shutil.rmtree(stale) if stale.is_dir() else stale.unlink(missing_ok=True)
         self.write_json(MANIFEST, self.request | provenance() | {"facts": facts})
         (self.directory / REQUEST).unlink(missing_ok=True)
         shutil.rmtree(self.directory / REPLACED, ignore_errors=True)
@@ -223,12 +223,15 @@ def _versions() -> dict[str, str]:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree this package runs from, where it is one."""
-    here = Path(__file__).resolve().parent
+    """The commit of the source tree this package runs from, where it is one: not of a repository around it."""
+    here = Path(__file__).resolve()
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(here.parent), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
     try:
-        answer = subprocess.run(
-            ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=10
-        )
+        git("ls-files", "--error-unmatch", here.name)
+        return git("rev-parse", "HEAD")
     except (OSError, subprocess.SubprocessError):
         return None
-    return answer.stdout.strip()

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 
 from discodvt.cli import main
 from discodvt.corpus import Story, read_stories, split_files
@@ -130,7 +129,9 @@ def test_tables_with_given_splits(tmp_path: Path, run: Program, kind: str) -> No
     for split in ("train", "valid", "test"):
         row = {"title": f"T {split}", "text": f"It {split}. Then, it slept."}
         if kind == "jsonl":
-            (source / f"{split}.jsonl.zst").write_bytes(zstandard.compress(json.dumps(row).encode()))
+            (source / f"{split}.jsonl.zst").write_bytes(
+                pa.compress(json.dumps(row).encode(), codec="zstd", asbytes=True)
+            )
         elif kind == "csv":
             text = f'title,text\n{row["title"]},"{row["text"]}"\n'
             (source / f"{split}.csv.gz").write_bytes(gzip.compress(text.encode()))

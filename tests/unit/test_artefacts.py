@@ -1,10 +1,14 @@
 """Stage directories: locked, resumed by the same request only, whole or not there."""
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import discodvt
 from discodvt.artefacts import open_stage, read_manifest
 from discodvt.errors import BadRequest
 
@@ -17,6 +21,7 @@ def test_a_finished_stage_has_a_manifest_and_nothing_temporary(tmp_path: Path) -
         with stage.writing("sub/a.txt") as path:
             path.write_text("done")
         (tmp_path / "out" / "left.partial").write_text("from a killed run")
+        (tmp_path / "out" / "best-7.partial" / "inner.partial").mkdir(parents=True)
         stage.finish(stories=3)
         assert stage.complete
     assert sorted(p.name for p in (tmp_path / "out").rglob("*") if p.is_file()) == ["a.txt", "manifest.json"]
@@ -25,6 +30,22 @@ def test_a_finished_stage_has_a_manifest_and_nothing_temporary(tmp_path: Path) -
     assert manifest["facts"] == {"stories": 3}
     assert manifest["inputs"]["in.txt"] == "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
     assert manifest["versions"]["discodvt"]
+
+
+def test_the_commit_is_that_of_the_package_not_of_a_repository_around_it(tmp_path: Path) -> None:
+    package = tmp_path / "venv" / "discodvt"
+    package.mkdir(parents=True)
+    for name in ("__init__.py", "artefacts.py", "errors.py"):
+        shutil.copy(Path(discodvt.__file__).parent / name, package / name)
+    said = [sys.executable, "-c", "from discodvt.artefacts import provenance; print(provenance()['commit'])"]
+    author = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    commits = []
+    for words in (["init", "-q"], [*author, "commit", "-q", "--allow-empty", "-m", "x"], ["add", "venv"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+        told = subprocess.run(said, cwd=package.parent, capture_output=True, text=True, check=True)
+        commits.append(told.stdout.strip())
+    assert commits[:2] == ["None", "None"]
+    assert len(commits[2]) == 40
 
 
 def write_half(path: Path) -> None:

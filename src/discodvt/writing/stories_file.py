@@ -3,11 +3,13 @@
 At any moment the file is a beginning of the whole, so a killed run goes on after its last whole line and ends in the
 same file. `NAME.stage.json` beside it says from the first moment what is being written; `NAME.manifest.json` takes its
 place once every story is there. Another request for the same file is refused. The file is locked while it is written.
+With `overwrite` finished stories are kept in `NAME.replaced` until the new ones are complete.
 """
 
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -73,6 +75,7 @@ class StoriesFile:
         os.fsync(self._file.fileno())
         _write_json(_manifest(self.path), self._request | provenance() | {"facts": facts})
         _stage(self.path).unlink(missing_ok=True)
+        _forget_replaced(self.path)
 
 
 @contextmanager
@@ -82,8 +85,12 @@ def open_stories(
     """Lock the file for the stories `ids` of the request `config`, and read what it already holds of them."""
     request = {"stage": "generate", "config": json.loads(json.dumps(dict(config)))}
     with _locked(path) as file:
+        if _manifest(path).exists():
+            _forget_replaced(path)
+        elif not _stage(path).exists():
+            _bring_back(path, file)
         if overwrite:
-            _clear(path, file)
+            _make_room(path, file)
         _agree(path, file, request)
         stories = StoriesFile(path, file, request)
         stories.held = _held(path, file, ids)
@@ -94,7 +101,8 @@ def open_stories(
         except BadRequest:  # after a wrong request an empty file is worth nothing
             if path.stat().st_size == 0:
                 _stage(path).unlink(missing_ok=True)
-                path.unlink()
+                if not _bring_back(path, file):
+                    path.unlink()
             raise
 
 
@@ -160,14 +168,43 @@ def _held(path: Path, file: BinaryIO, ids: Sequence[str]) -> int:
     return held
 
 
-def _clear(path: Path, file: BinaryIO) -> None:
-    """Empty a file this program wrote; never one it did not."""
-    notes = (_manifest(path), _stage(path))
-    if os.fstat(file.fileno()).st_size and not any(note.exists() for note in notes):
+def _make_room(path: Path, file: BinaryIO) -> None:
+    """Set finished stories aside, drop unfinished ones; never touch a file this program did not write."""
+    if _manifest(path).exists():
+        replaced = _replaced(path)
+        file.seek(0)
+        with replaced.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
+            os.fsync(copy.fileno())
+        _manifest(path).rename(_manifest(replaced))
+    elif not _stage(path).exists() and os.fstat(file.fileno()).st_size:
         raise BadRequest(f"{path}: not written by `discodvt generate`, will not overwrite it; choose another file")
     file.truncate(0)
-    for note in notes:
-        note.unlink(missing_ok=True)
+    _stage(path).unlink(missing_ok=True)
+
+
+def _bring_back(path: Path, file: BinaryIO) -> bool:
+    """Put stories that were set aside back in their place; whether there were any."""
+    replaced = _replaced(path)
+    if not _manifest(replaced).exists():
+        return False
+    file.truncate(0)
+    with replaced.open("rb") as copy:
+        shutil.copyfileobj(copy, file)
+    file.flush()
+    _manifest(replaced).rename(_manifest(path))
+    replaced.unlink()
+    return True
+
+
+def _forget_replaced(path: Path) -> None:
+    replaced = _replaced(path)
+    _manifest(replaced).unlink(missing_ok=True)
+    replaced.unlink(missing_ok=True)
+
+
+def _replaced(path: Path) -> Path:
+    return path.with_name(path.name + ".replaced")
 
 
 def _stage(path: Path) -> Path:

@@ -31,23 +31,32 @@ if TYPE_CHECKING:
 
 
 class StoryStream:
-    """A story as it is written: iterate over pieces of text, which join to `story.text`; then `story` is there.
+    """A story as it is written: iterate once over pieces of text, which join to `story.text`; then `story` is there.
 
     Meanwhile `text` is what has come so far, and `segments` tells which code governs what of it.
     """
 
-    story: WrittenStory
-
     def __init__(self, writer: "StoryWriter", draft: "StoryDraft", manner: Manner) -> None:
-        self._writer, self._draft, self._manner = writer, draft, manner
         self.text = ""
         self.segments: tuple[Segment, ...] = ()
+        self._story: WrittenStory | None = None
+        self._pieces = self._write(writer, draft, manner)
+
+    @property
+    def story(self) -> WrittenStory:
+        """The whole story."""
+        if self._story is None:
+            raise BadRequest("the story is not written yet; iterate over its stream first")
+        return self._story
 
     def __iter__(self) -> Iterator[str]:
-        for text, segments in self._writer._growth(self._draft, self._manner):
+        return self._pieces
+
+    def _write(self, writer: "StoryWriter", draft: "StoryDraft", manner: Manner) -> Iterator[str]:
+        for text, segments in writer._growth(draft, manner):
             yield from self._grow(text, segments)
-        self.story = self._writer._story(self._draft)
-        yield from self._grow(self.story.text, self.story.segments)
+        self._story = writer._story(draft)
+        yield from self._grow(self._story.text, self._story.segments)
 
     def _grow(self, text: str, segments: tuple[Segment, ...]) -> Iterator[str]:
         """The new piece, if there is one: what was shown is never taken back."""

@@ -74,6 +74,48 @@ def test_another_request_is_refused_and_says_what_differs(tmp_path, stop):
         assert stories.held == 0
 
 
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_what_is_overwritten_stays_until_the_new_stories_are_complete(whole):
+    before, other = {path: path.read_bytes() for path in whole.parent.iterdir()}, CONFIG | {"seed": 4}
+    with (
+        pytest.raises(BadRequest, match="no prior"),
+        open_stories(whole, IDS, config=other, overwrite=True) as stories,
+    ):
+        raise BadRequest("no prior")
+    assert {path: path.read_bytes() for path in whole.parent.iterdir()} == before
+    with open_stories(whole, IDS, config=other, overwrite=True) as stories:  # killed after a story
+        stories.add(record("a"))
+    assert (whole.parent / "whole.jsonl.replaced").read_bytes() == before[whole]
+    with open_stories(whole, IDS, config=other) as stories:
+        assert stories.held == 1
+        for id in IDS[1:]:
+            stories.add(record(id))
+        stories.finish(stories=3)
+    assert names(whole.parent) == ["whole.jsonl", "whole.jsonl.manifest.json"]
+
+
+def test_a_kill_while_stories_are_set_aside_loses_nothing(whole, monkeypatch):
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = whole.read_bytes()
+    with monkeypatch.context() as killed:
+        killed.setattr("discodvt.writing.stories_file._agree", kill)
+        with (
+            pytest.raises(KeyboardInterrupt),
+            open_stories(whole, IDS, config=CONFIG | {"seed": 4}, overwrite=True),
+        ):
+            pass
+    assert whole.read_bytes() == b""
+    with open_stories(whole, IDS, config=CONFIG) as stories:
+        assert (stories.complete, stories.held) == (True, 3)
+    assert whole.read_bytes() == before
+    assert names(whole.parent) == ["whole.jsonl", "whole.jsonl.manifest.json"]
+
+
 def test_two_runs_at_once_are_refused(tmp_path):
     path = tmp_path / "stories.jsonl"
     with open_stories(path, IDS, config=CONFIG) as stories:

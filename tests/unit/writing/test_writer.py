@@ -7,12 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from subprocess import run
 
+import numpy as np
 import pytest
 import torch
+from transformers import RepetitionPenaltyLogitsProcessor
 from unit.writing.toy_writer import CODES, MOST_CODES, TOKENS_PER_CODE, save_bart, save_writer
 
 from discodvt.errors import BadRequest
 from discodvt.writing import Request, Settings, StoryWriter, WrittenStory
+from discodvt.writing.decoding import Draft, Manner
 from discodvt.writing.story import NO_CODE
 
 torch.set_num_threads(1)
@@ -58,7 +61,11 @@ def test_a_story_is_the_same_in_any_order_and_streamed(writer, requests, alone):
     assert sorted(backwards, key=lambda story: story.index) == alone
     for request, story in zip(requests, alone, strict=True):
         stream = writer.stream(request, SETTINGS)
+        with pytest.raises(BadRequest, match="not written yet"):
+            _ = stream.story
         assert "".join(stream) == story.text
+        assert stream.story == story
+        assert list(stream) == []
         assert stream.story == story
 
 
@@ -131,6 +138,18 @@ def test_greedy_and_cold_take_no_chances(writer):
     greedy = writer.write(PROMPTS[0], greedy=True, seed=1, **settled)
     assert greedy.text == writer.write(PROMPTS[0], temperature=0.0, seed=2, **settled).text
     assert greedy.text == writer.write(PROMPTS[0], top_k=1, seed=3, **settled).text
+
+
+def test_a_repetition_penalty_is_hugging_faces():
+    logits = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 12)).astype(np.float32))
+    symbols = [[3, 5, 5], [7]]
+    ours = logits.numpy().copy()
+    drafts = [Draft(control=torch.zeros(0), prompt=[], key=0, fewest=0, most=9, symbols=each) for each in symbols]
+    Manner(temperature=0, repetition_penalty=1.3).choose(ours, drafts, start=1, end=2)
+    penalty = RepetitionPenaltyLogitsProcessor(1.3)
+    for row, used in enumerate(symbols):
+        expected = penalty(torch.tensor([[1, *used]]), logits[row : row + 1].clone())
+        np.testing.assert_allclose(ours[row], expected[0].numpy(), rtol=1e-6)
 
 
 def test_a_repetition_penalty_makes_repetition_rarer(writer):

@@ -130,3 +130,21 @@ def test_rarefied_distinct_is_the_mean_over_samples_and_ignores_length():
     plain = [distinct(a, one).values[0] for a in (one, two)]
     assert abs(alike[0] - alike[1]) < 0.01
     assert plain[0] - plain[1] > 0.1
+
+
+def test_a_half_of_the_stories_is_rarefied_to_the_whole_sample_and_a_fold_to_its_share_of_it():
+    """As plain sums: a half has text enough for all k n-grams, a tenth for a fifth of them."""
+    stories = random_texts(40, seed=7, words=6)
+    (tokens,) = intern(stories)
+    measure = length_corrected_distinct(tokens, alongside=[])
+    assert measure.samples is not None
+    for held, share in ((20, 1.0), (4, 0.2)):
+        counts = Counter(
+            gram
+            for story in stories[:held]
+            for gram in zip(*([word.lower() for word in story[start:]] for start in range(4)), strict=False)
+        )
+        drawn = int(share * measure.samples[0])
+        chances = rarefied(np.array([*counts.values()], dtype=float), np.array(counts.total() * 1.0), np.array(drawn))
+        weights = (np.arange(40) < held).astype(np.float32)[None]
+        assert measure.under(weights)[0, 0] == pytest.approx(chances.sum() / drawn, abs=1e-6)

@@ -16,6 +16,8 @@ import pytest
 from discodvt.artefacts import open_stage
 from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, read_rows, write_rows
 from discodvt.discourse import Annotator
+from discodvt.discourse.stage import annotate_corpus
+from discodvt.errors import BadRequest, WorkFailed
 
 SENTENCES = (
     "The fox ran home because he was late.",
@@ -135,6 +137,29 @@ def test_wrong_requests(corpus: Path, undisturbed: Path, tmp_path: Path) -> None
     refused(annotate(other, tmp_path / "mine"), "not empty")
     refused(annotate(other, tmp_path / "mine", "--overwrite"), "will not overwrite")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+
+
+def test_a_wrong_parser_leaves_the_directory_as_it_was(tmp_path: Path) -> None:
+    corpus, out = make_corpus(tmp_path / "corpus", train=3), tmp_path / "out"
+    for workers in (1, 2):
+        refused(annotate(corpus, out, "--parser", "spacy:nope", "--workers", workers), "'nope' cannot be opened")
+        assert list(out.iterdir()) == []
+    annotate_corpus(corpus, out)
+    before = contents(out)
+    with pytest.raises(BadRequest, match="nope"):
+        annotate_corpus(corpus, out, parser="spacy:nope", overwrite=True)
+    with pytest.raises(WorkFailed, match="no answer"):
+        annotate_corpus(corpus, out, parser="corenlp:127.0.0.1:1", overwrite=True)
+    assert contents(out) == before
+
+
+def test_shards_are_kept_whatever_is_wrong_later(tmp_path: Path) -> None:
+    corpus, out = make_corpus(tmp_path / "corpus", train=70), tmp_path / "out"
+    with open_stage(out, "annotate", config={"parser": "spacy:nope"}, inputs=[corpus / "train.parquet"]) as stage:
+        stage.write_json("shards/train-000000.parquet", "an hour of work")
+    with pytest.raises(BadRequest, match="nope"):
+        annotate_corpus(corpus, out, parser="spacy:nope")
+    assert (out / "shards" / "train-000000.parquet").exists()
 
 
 def test_corpora_that_are_none(tmp_path: Path) -> None:

@@ -136,19 +136,46 @@ def test_plans_are_exchanged_between_stories_of_like_length(home):
         assert abs(order.index(giver) - order.index(story)) == 1
 
 
-def test_the_priors_own_training_plans_are_used_where_they_are(home, measured, tmp_path):
-    train = home / "corpus" / "train.parquet"
+def prior_run(home: Path, out: Path, *, read: Path) -> Path:
+    """The writer of `home` as a prior run that read this corpus leaves it: with the plans of its training stories."""
     planner = open_planner(home / "writer", prompt_tokens=8, story_tokens=POSITIONS)
-    with open_stage(tmp_path / "writer", "train", config={}, inputs=[train]) as stage:
-        planner.model.save_pretrained(tmp_path / "writer")
-        planner.tokenizer.save_pretrained(tmp_path / "writer")
-        PlanPrior.from_pretrained(home / "writer" / "prior").save_pretrained(tmp_path / "writer" / "prior")
-        plans = plans_of(planner, tokens_of(planner, train, limit=None))
-        save_plans(tmp_path / "writer" / "plans.safetensors", {"train": plans})
+    with open_stage(out, "train", config={}, inputs=[read / "train.parquet"]) as stage:
+        planner.model.save_pretrained(out)
+        planner.tokenizer.save_pretrained(out)
+        PlanPrior.from_pretrained(home / "writer" / "prior").save_pretrained(out / "prior")
+        plans = plans_of(planner, tokens_of(planner, home / "corpus" / "train.parquet", limit=None))
+        save_plans(out / "plans.safetensors", {"train": plans})
         stage.finish()
-    found = measure_codes(tmp_path / "writer", home / "corpus", tmp_path / "out", **QUICK)
+    return out
+
+
+def test_the_priors_own_training_plans_are_used_where_they_are(home, measured, tmp_path):
+    writer = prior_run(home, tmp_path / "writer", read=home / "corpus")
+    found = measure_codes(writer, home / "corpus", tmp_path / "out", **QUICK)
     assert (measured["facts"]["code_model_plans"], found["facts"]["code_model_plans"]) == (40, 60)
     assert found["figures"]["probe_accuracy"] == measured["figures"]["probe_accuracy"]  # of 40 stories in both
+    beside = measure_codes(home / "writer", home / "corpus", tmp_path / "beside", prior=writer / "prior", **QUICK)
+    assert beside["facts"]["code_model_plans"] == 60  # the same weights
+
+
+def test_plans_of_another_corpus_or_an_unknown_model_are_not_used(home, tmp_path):
+    other = prior_run(home, tmp_path / "other", read=home / "bare")
+    unknown = prior_run(home, tmp_path / "unknown", read=home / "corpus")
+    (unknown / "model.safetensors").unlink()
+    for writer in (other, unknown):
+        out = tmp_path / f"out-{writer.name}"
+        found = measure_codes(home / "writer", home / "corpus", out, prior=writer / "prior", **QUICK)
+        assert found["facts"]["code_model_plans"] == 40
+
+
+def test_the_prior_of_another_model_is_refused(home, tmp_path):
+    writer = prior_run(home, tmp_path / "writer", read=home / "corpus")
+    model = DiscoDVT.from_pretrained(writer)
+    torch.nn.init.normal_(model.up.projection.weight)
+    model.save_pretrained(writer)
+    with pytest.raises(BadRequest, match=r"prior: learned the plans of writer, another model than .*; give its own"):
+        measure_codes(home / "writer", home / "corpus", tmp_path / "out", prior=writer / "prior", **QUICK)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_finished_directory_is_read_again_and_refused_to_other_requests(home, measured):

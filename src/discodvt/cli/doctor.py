@@ -6,8 +6,13 @@ import typer
 
 from discodvt.cli.console import out, print_json
 
-NEEDED = ("torch", "transformers", "accelerate", "spacy", "pyarrow", "pydantic", "nltk", "sacrebleu", "matplotlib")
-EXTRAS = {"datasets": "hub", "stanza": "stanza", "tensorboard": "tensorboard"}
+NEEDED = (
+    "torch", "transformers", "tokenizers", "safetensors", "accelerate", "spacy", "pyarrow", "pydantic", "nltk",
+    "sacrebleu", "scipy", "matplotlib", "rich",
+)  # fmt: skip
+EXTRAS = {"datasets": "hub", "stanza": "stanza", "tensorboard": "tensorboard", "mauve-text": "mauve"}
+WRITER = ("config.json", "tokenizer.json", "model.safetensors", "prior/config.json", "prior/model.safetensors")
+BUNDLED = {"parser": ("meta.json", "tok2vec/model", "tagger/model", "parser/model"), "storyteller": WRITER}
 
 
 def doctor(json: Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")] = False) -> None:
@@ -15,14 +20,14 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print only JSON on
     import os
     import platform
 
-    from discodvt.discourse.parsers import bundled_path
-
     report: dict[str, str] = {"python": platform.python_version(), "cores": str(os.cpu_count())}
     for package in NEEDED:
         report[package] = _version(package) or "MISSING: pip install discodvt again"
     for package, extra in EXTRAS.items():
         report[package] = _version(package) or f"not installed (optional: pip install 'discodvt[{extra}]')"
-    report["bundled parser"] = "ready" if (bundled_path() / "meta.json").exists() else "MISSING: install discodvt again"
+    for model, names in BUNDLED.items():
+        missing = [name for name in names if not _is_whole(model, name)]
+        report[f"bundled {model}"] = f"MISSING: {', '.join(missing)}; install discodvt again" if missing else "ready"
     if _version("torch"):
         import torch
 
@@ -31,9 +36,27 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print only JSON on
         print_json(report)
     else:
         for name, state in report.items():
-            out.print(f"{name:>15}  {state}")
+            out.print(f"{name:>19}  {state}", markup=False)
     if any(state.startswith("MISSING") for state in report.values()):
         raise typer.Exit(1)
+
+
+def _is_whole(model: str, name: str) -> bool:
+    """Whether a file that ships is there; of weights also whether all of them are, which only their header tells."""
+    from importlib.resources import files
+
+    path = files("discodvt") / "assets" / model / name
+    if not path.is_file() or not name.endswith(".safetensors"):
+        return path.is_file()
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError:
+        return True  # told above
+    try:
+        with safe_open(str(path), framework="numpy"):
+            return True
+    except SafetensorError:
+        return False
 
 
 def _version(package: str) -> str | None:

@@ -33,8 +33,8 @@ IdColumn = Annotated[str | None, typer.Option(help="Column of the id, '' for row
 From = Annotated[
     PromptFrom,
     typer.Option(
-        help="A column, the column `title`, the story's first sentence; or that sentence for half of the stories, and "
-        "for the others a title: the row's own, else one made of the story's words."
+        help="A column, the column `title`, the story's first sentence; or the row's own title, and where there is "
+        "none by turns that sentence and a title made of the story's words."
     ),
 ]
 KeepFirst = Annotated[

@@ -52,9 +52,7 @@ def make_title(story: str) -> str | None:
         return None
     title = draw.choice(patterns)
     if draw.random() < 0.5:
-        words = [
-            word if word in ("and", "the", "a", "an", "of") else word[0].upper() + word[1:] for word in title.split()
-        ]
+        words = [word if word in _SMALL else word[0].upper() + word[1:] for word in title.split()]
         title = " ".join(words)
     return title[0].upper() + title[1:]
 

@@ -4,7 +4,6 @@ Counted are explicit connectives of exactly one token equal to a marker; a hit o
 longer connective (`so that`), is an error. Argument F1 pools the tokens of all connectives found by both sides.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,14 +68,10 @@ class Score:
 
     def as_dict(self) -> dict[str, Any]:
         total = Tally()
-        per_marker = Counter[str]()
-        for marker, tally in self.markers.items():
-            total.both, total.ours, total.gold = (
-                total.both + tally.both,
-                total.ours + tally.ours,
-                total.gold + tally.gold,
-            )
-            per_marker[marker] = tally.gold
+        for tally in self.markers.values():
+            total.both += tally.both
+            total.ours += tally.ours
+            total.gold += tally.gold
         return total.as_dict() | {
             "arg1_f1": self.arg1.as_dict()["f1"],
             "arg2_f1": self.arg2.as_dict()["f1"],

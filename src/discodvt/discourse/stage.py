@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from io import BytesIO
 from itertools import islice
 from multiprocessing import get_context
@@ -24,7 +25,7 @@ from typing import Any
 from discodvt.artefacts import Stage, open_stage
 from discodvt.corpus import ANNOTATED_SCHEMA, read_rows, read_stories, row_count, split_files, write_rows
 from discodvt.discourse.annotator import Annotator
-from discodvt.errors import WorkFailed
+from discodvt.errors import DiscoError, WorkFailed
 
 STORIES_PER_SHARD = 64
 SHARDS = "shards"
@@ -59,12 +60,13 @@ def annotate_corpus(
 ) -> dict[str, Any]:
     """Annotate every split of `corpus` into `out`; returns the facts of its manifest, one entry a split."""
     sources = split_files(corpus)
+    counts = {split: row_count(path) for split, path in sources.items()}
+    total = sum(counts.values())
     with open_stage(
         out, "annotate", config={"parser": parser}, inputs=list(sources.values()), overwrite=overwrite
     ) as stage:
         if stage.complete:
             return stage.facts
-        counts = {split: row_count(path) for split, path in sources.items()}
         shards = [
             _Shard(path, split, number)
             for split, path in sources.items()
@@ -72,14 +74,18 @@ def annotate_corpus(
             for number in range(-(-counts[split] // STORIES_PER_SHARD))
         ]
         waiting = [shard for shard in shards if not (out / shard.name).exists()]
-        total = sum(counts.values())
         done = total - sum(min(STORIES_PER_SHARD, counts[shard.split] - shard.first) for shard in waiting)
         progress(done, total)
-        for shard, (stories, content) in _annotated(waiting, parser, workers):
-            with stage.writing(shard.name) as path:
-                path.write_bytes(content)
-            done += stories
-            progress(done, total)
+        try:
+            for shard, (stories, content) in _annotated(waiting, parser, workers):
+                with stage.writing(shard.name) as path:
+                    path.write_bytes(content)
+                done += stories
+                progress(done, total)
+        except DiscoError:
+            if done == 0:  # else there are shards to go on from
+                stage.abandon()
+            raise
         for split in sources:
             if not (out / f"{split}.parquet").exists():
                 _join(stage, split, [out / shard.name for shard in shards if shard.split == split])
@@ -124,12 +130,12 @@ def _annotated(shards: list[_Shard], parser: str, workers: int) -> Iterator[tupl
             yield shard, _annotate_shard(shard, annotator)
         return
     queue = iter(shards)
-    with _one_thread_each(), _pool(parser, workers) as pool:
+    with _one_thread_each(), _pool(workers) as pool:
         running: dict[Future[tuple[int, bytes]], _Shard] = {}
         try:
             while True:
                 for shard in islice(queue, 2 * workers - len(running)):
-                    running[pool.submit(_work, shard)] = shard
+                    running[pool.submit(_work, shard, parser)] = shard
                 if not running:
                     return
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -163,19 +169,13 @@ def _annotate_shard(shard: _Shard, annotator: Annotator) -> tuple[int, bytes]:
 
 # --- worker processes ---
 
-_annotator: Annotator | None = None
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(os.getpid(),))
 
 
-def _pool(parser: str, workers: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(parser, os.getpid())
-    )
-
-
-def _begin(parser: str, parent: int) -> None:
-    global _annotator
+def _begin(parent: int) -> None:
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
-    _annotator = Annotator(parser)
 
 
 def _leave_with(parent: int) -> None:
@@ -185,10 +185,14 @@ def _leave_with(parent: int) -> None:
     os._exit(1)
 
 
-def _work(shard: _Shard) -> tuple[int, bytes]:
-    if _annotator is None:
-        raise RuntimeError("worker used before it began")
-    return _annotate_shard(shard, _annotator)
+def _work(shard: _Shard, parser: str) -> tuple[int, bytes]:
+    return _annotate_shard(shard, _open(parser))
+
+
+@cache
+def _open(parser: str) -> Annotator:
+    """One annotator a worker, opened by its first shard: what is wrong with it comes back as that shard's error."""
+    return Annotator(parser)
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 Both systems are drawn with the same draws, so each draw gives a difference: their interval, and a p-value, the share of
 draws whose deviation from the mean difference reaches the difference found (paired bootstrap, Koehn 2004, by the shift
 method of Riezler & Maxwell 2005; random halves for pooled scores). Beside it the paper's t-test with its stars (* below
-0.05, ** below 0.01): paired over stories where a story has a score of its own, else over ten fixed folds of prompts.
+0.05, ** below 0.01): paired over stories where a story has a score of its own, those of one prompt averaged first since
+they are not independent, else over ten fixed folds of prompts.
 """
 
 import hashlib
@@ -35,7 +36,7 @@ class Comparison:
     high: float | None
     p_bootstrap: float | None
     p_t_test: float | None
-    t_test: str  # "story": paired over stories; "fold": over ten folds of prompts; "none"
+    t_test: str  # "story": paired over stories, those of one prompt averaged; "fold": over ten folds of prompts; "none"
     direction: Direction
     unit: Unit
 
@@ -106,7 +107,7 @@ def compare_measures(ours: Measure, theirs: Measure, draws: Draws, folds: Weight
         scale = 1.0 if ours.resampling == "bootstrap" else draws.scale
         beyond = np.abs(scale * (drawn - drawn.mean(axis=0))) >= np.abs(difference)
         p_bootstrap = ((1 + beyond.sum(axis=0)) / (1 + len(drawn))).tolist()
-    t_test, pairs = _paired_scores(ours, theirs, folds)
+    t_test, pairs = _paired_scores(ours, theirs, draws, folds)
     if len(pairs) > 1:
         p_t_test = [paired_t_test(column) for column in pairs.T]
     a, b = score(ours, draws, drawn_a), score(theirs, draws, drawn_b)
@@ -117,10 +118,12 @@ def compare_measures(ours: Measure, theirs: Measure, draws: Draws, folds: Weight
     ]
 
 
-def _paired_scores(ours: Measure, theirs: Measure, folds: Weights | None) -> tuple[str, Floats]:
-    """Differences of the two systems over stories or folds, [pairs, k]."""
+def _paired_scores(ours: Measure, theirs: Measure, draws: Draws, folds: Weights | None) -> tuple[str, Floats]:
+    """Differences of the two systems over stories, those of one prompt averaged, or over folds, [pairs, k]."""
     if ours.per_story is not None and theirs.per_story is not None:
-        return "story", ours.per_story - theirs.per_story
+        sums = np.zeros((draws.units, len(ours.names)))
+        np.add.at(sums, draws.unit, ours.per_story - theirs.per_story)
+        return "story", sums / np.bincount(draws.unit)[:, None]
     if folds is not None and ours.resampling != "none":
         return "fold", ours.under(folds) - theirs.under(folds)
     return "none", np.zeros((0, len(ours.names)))

@@ -14,7 +14,11 @@ LEAD = (
     "Differences between two systems on the same prompts. The interval is that of the difference; p drawn is the "
     "paired bootstrap's (random halves for pooled scores); p and stars of the t-test as in the paper."
 )
-PAIRED = {"story": "paired over stories", "fold": "over ten folds of prompts", "none": "none possible"}
+PAIRED = {
+    "story": "paired over stories, those of one prompt averaged",
+    "fold": "over ten folds of prompts",
+    "none": "none possible",
+}
 
 
 def comparison_section(systems: Sequence[System]) -> Section | None:

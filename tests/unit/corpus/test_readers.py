@@ -7,8 +7,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
 import pytest
-import zstandard
 
 from discodvt.corpus import Books, Columns, HubDataset, Row, Source, Wikiplots, WritingPrompts
 from discodvt.corpus.readers.hub import parse_split_map
@@ -21,7 +21,7 @@ def rows(source: Source) -> list[Row]:
 
 def wikiplots(directory: Path, titles: str, plots: str) -> Wikiplots:
     (directory / "titles").write_text(titles, encoding="utf-8", newline="")
-    (directory / "plots.zst").write_bytes(zstandard.compress(plots.encode()))
+    (directory / "plots.zst").write_bytes(pa.compress(plots.encode(), codec="zstd", asbytes=True))
     return Wikiplots(directory)
 
 

@@ -55,6 +55,18 @@ def test_whitespace_belongs_to_the_edu_before(annotator: Annotator) -> None:
     assert text[slice(*annotation.mentions[0].arg1)] == "He sat down."
 
 
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [("He ran home, and then he slept.", "then_arg1_arg2"), ("He was tired, and so he slept.", "so_arg1_arg2")],
+)
+def test_of_two_markers_at_one_cut_the_rarer_category_names_the_relation(
+    annotator: Annotator, text: str, label: str
+) -> None:
+    annotation = annotator.annotate(text)
+    assert [mention.marker for mention in annotation.mentions] == ["and", label.partition("_")[0]]
+    assert annotation.relations == [label]
+
+
 def test_a_closing_quote_stays_with_what_it_closes(annotator: Annotator) -> None:
     text = '"I found it this morning." After that, she gave it back. "Thank you!" he said.'
     edus = [text[start:end] for start, end in annotator.annotate(text).edus]

@@ -2,11 +2,15 @@
 
 import random
 
+import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
 from discodvt.errors import BadRequest
 from discodvt.evaluation import compare, evaluate
+from discodvt.evaluation.comparison import compare_measures
+from discodvt.evaluation.intervals import plan_draws
+from discodvt.evaluation.measure import StoryMean
 
 
 def texts(count: int, *, seed: int, words: int = 200, length: int = 60) -> list[list[str]]:
@@ -62,6 +66,29 @@ def test_the_t_test_of_stories_is_scipy_s_paired_one():
     found = compare(a, b, references, resamples=50)["B-1"]
     assert found.p_t_test == pytest.approx(ttest_rel(*per_story).pvalue)
     assert (found.a.value, found.b.value) == pytest.approx([sum(each) / 25 for each in per_story])
+
+
+def test_stories_of_one_prompt_are_one_observation_of_the_t_test():
+    """Closed form: the test over stories told five times each is the test over the stories told once."""
+    a, b, references = texts(12, seed=1), texts(12, seed=5), texts(12, seed=2)
+    once = compare(a, b, references, resamples=0)
+    five_times = compare(5 * a, 5 * b, 5 * references, prompts=5 * [f"p{n}" for n in range(12)], resamples=0)
+    for name in ("B-1", "rB-2", "rep-8"):
+        assert five_times[name].t_test == "story"
+        assert five_times[name].p_t_test == pytest.approx(once[name].p_t_test)
+    one_prompt = compare(a, b, references, prompts=["p"] * 12, resamples=0)
+    assert one_prompt["B-1"].p_t_test is None
+
+
+def test_prompts_that_favour_one_system_by_chance_are_rarely_starred():
+    """Without any difference, one test in twenty may fall below 0.05: also when five stories share a prompt's luck."""
+    rng = np.random.default_rng(0)
+    prompts = [f"p{n // 5}" for n in range(100)]
+    draws = plan_draws(100, prompts, resamples=0, seed=0)
+    luck = rng.normal(size=(20, 400)).repeat(5, axis=0) + rng.normal(size=(100, 400))  # 400 scores without any meaning
+    sides = [StoryMean(("score",) * 400, ("",) * 400, "higher", per_story) for per_story in (luck, np.zeros_like(luck))]
+    starred = [each.stars != "" for each in compare_measures(*sides, draws, None)]
+    assert 0.02 < np.mean(starred) < 0.08
 
 
 def test_folds_are_ten_of_prompts_and_do_not_depend_on_the_order_of_stories():

@@ -115,8 +115,16 @@ def trained_with(source: Path) -> dict[str, Any]:
 
 def trained_on(source: Path, file: Path) -> bool:
     """Whether a training run read this very file."""
-    hashes = _manifest(source).get("inputs", {})
-    return file.name in hashes and hashes[file.name] == file_hash(file)
+    return file_hash(file) in _manifest(source).get("inputs", {}).values()
+
+
+def check_prior(prior: Path, checkpoint: Path) -> None:
+    """Refuse a prior that lies beside another DiscoDVT: it learned that one's plans, whose codes mean other things."""
+    beside = prior.resolve().parent / WEIGHTS
+    if beside.is_file() and file_hash(beside) != file_hash(weights_of(checkpoint)):
+        raise BadRequest(
+            f"{prior}: learned the plans of {beside.parent.name}, another model than {checkpoint}; give its own prior"
+        )
 
 
 def weights_of(source: Path) -> Path:

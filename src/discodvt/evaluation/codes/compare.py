@@ -29,15 +29,21 @@ def read_measured(directories: Sequence[Path]) -> list[dict[str, Any]]:
 
     Models that share a name are called after their directories.
     """
-    runs = []
+    runs, files = [], []
     for directory in directories:
-        read_manifest(directory, STAGE)
+        inputs = read_manifest(directory, STAGE)["inputs"]
         runs.append(json.loads((directory / FIGURES).read_text(encoding="utf-8")))
-    for directory, run in zip(directories, runs, strict=True):
+        files.append({file for name, file in inputs.items() if Path(name).name == f"{runs[-1]['split']}.parquet"})
+    for directory, run, file in zip(directories, runs, files, strict=True):
         if (run["split"], run["stories"]) != (runs[0]["split"], runs[0]["stories"]):
             raise BadRequest(
                 f"{directory}: measured on {run['stories']} {run['split']} stories, {directories[0]} on "
                 f"{runs[0]['stories']} {runs[0]['split']} stories; compare runs measured on the same"
+            )
+        if file != files[0]:
+            raise BadRequest(
+                f"{directory}: measured on another {run['split']}.parquet than {directories[0]}; "
+                "compare runs measured on the same stories"
             )
     names = Counter(run["model"]["name"] for run in runs)
     for directory, run in zip(directories, runs, strict=True):

@@ -19,7 +19,9 @@ from discodvt.data.tokens import Tokens
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes import worth
 from discodvt.evaluation.codes.checkpoints import (
+    WEIGHTS,
     Planner,
+    check_prior,
     open_plain,
     open_planner,
     open_prior,
@@ -78,6 +80,8 @@ def measure_codes(
         "seed": seed,
     }
     inputs = [*files.values(), *map(weights_of, models.values())]
+    if prior is not None:
+        check_prior(prior, checkpoint)
     planner = open_planner(checkpoint, prompt_tokens=prompt_tokens, story_tokens=story_tokens)
     with open_stage(out, STAGE, config=settings, inputs=inputs, overwrite=overwrite) as stage:
         if not stage.complete:
@@ -117,7 +121,7 @@ def _figures(
     tell("writing them back under their own plans and others'")
     groups = [worth.reconstruction(held, plain, measured)]
     tell(f"reading {len(tokens['train']):,} training stories into plans")
-    writer = models["prior"].parent if "prior" in models else None
+    writer = models["prior"].resolve().parent if "prior" in models else None
     train_plans = _written(writer, train_file, planner, tokens["train"]) or plans_of(planner, tokens["train"])
     train = worth.Stories(planner, tokens["train"], _first(train_plans, len(tokens["train"])))
     tell("telling relations from plans")
@@ -147,8 +151,13 @@ def _beside(planner: Planner, source: Path) -> Planner:
 
 
 def _written(writer: Path | None, train_file: Path, planner: Planner, tokens: Tokens) -> Ragged | None:
-    """All plans the prior was trained on, where its run left them and they are those of these training stories."""
-    if writer is None or not (writer / PLANS).is_file() or not trained_on(writer, train_file):
+    """All plans the prior was trained on, where its run left them and they are those of these training stories.
+
+    They are this planner's: a writer that has other weights was refused.
+    """
+    if writer is None or not all((writer / name).is_file() for name in (PLANS, WEIGHTS)):
+        return None
+    if not trained_on(writer, train_file):
         return None
     plans = load_plans(writer / PLANS)["train"]
     expected = -(-tokens.story_lengths // planner.model.config.tokens_per_code)

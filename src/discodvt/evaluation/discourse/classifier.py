@@ -1,8 +1,8 @@
 """The relation classifier: an encoder reads two arguments, a linear layer names the marker between them (section 4.6).
 
-Features are those of DisSent (Nie et al. 2019): [u; v; |u - v|; u * v] of the two arguments' vectors, each the mean of
-its tokens' states. The encoder reads both as one sequence (`pair`: pretrained ones, as the paper's BERT) or each alone
-(`twin`: better for small ones from scratch).
+Features are those of InferSent (Conneau et al. 2017): [u; v; |u - v|; u * v] of the two arguments' vectors, each the
+mean of its tokens' states. The encoder reads both as one sequence (`pair`: pretrained ones, as the paper's BERT) or
+each alone (`twin`: better for small ones from scratch).
 """
 
 from pathlib import Path

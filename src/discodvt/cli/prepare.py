@@ -34,7 +34,7 @@ From = Annotated[
     PromptFrom,
     typer.Option(
         help="A column, the column `title`, the story's first sentence; or the row's own title, and where there is "
-        "none by turns that sentence and a title made of the story's words."
+        "none that sentence for half of the stories, a title made of their words for the rest."
     ),
 ]
 KeepFirst = Annotated[

@@ -169,6 +169,13 @@ class Watchdog(Section):
     restart_dead_codes: bool = False
 
 
+class Writing(Section):
+    """Least lengths, kept with the model for its writer; the most are those of training, `data`."""
+
+    min_tokens: int | None = Field(default=None, ge=0, description="Subwords of a story; none: 100 of 512 of the most")
+    min_codes: int | None = Field(default=None, ge=1, description="Codes of a plan (`prior` only); none: 1")
+
+
 class Run(Section):
     steps: int | None = Field(default=None, ge=1, description="Length in steps; or give `epochs`")
     epochs: float | None = Field(default=None, gt=0)
@@ -203,6 +210,7 @@ class Recipe(Section):
     denoising: Denoising = Denoising()
     validation: Validation = Validation()
     watchdog: Watchdog = Watchdog()
+    writing: Writing = Writing()
     run: Run = Run()
     card: Card = Card()
 
@@ -225,6 +233,8 @@ class Recipe(Section):
             wrong.append("run: give one of steps and epochs")
         if (self.model.init is None) == (self.model.shape is None):
             wrong.append("model: give one of init (a checkpoint) and shape (from scratch)")
+        if self.model.init is not None and self.tokenizer.model_fields_set:
+            wrong.append("tokenizer: model.init brings its own; leave the section out")
         if self.model.shape is not None:
             if (self.tokenizer.source is None) == (self.tokenizer.vocabulary is None):
                 wrong.append("tokenizer: a model from scratch needs one of source and vocabulary")
@@ -240,10 +250,22 @@ class Recipe(Section):
             wrong.append("model.init: the prior is trained on the codes of a trained DiscoDVT; give its directory")
         if self.stage in ("pretrain", "seq2seq", "prior") and self.validation.select_by == "bleu-1":
             wrong.append(f"validation.select_by: bleu-1 needs a plan, which {self.stage} has not; use loss")
+        if self.stage != "pretrain" and self.denoising.model_fields_set:
+            wrong.append(f"denoising: {self.stage} corrupts nothing; leave the section out")
+        if self.stage in ("pretrain", "prior") and self.relaxation.word_dropout > 0:
+            wrong.append(f"relaxation.word_dropout: {self.stage} drops no words; leave it out")
+        if self.stage != "prior" and self.writing.min_codes is not None:
+            wrong.append(f"writing.min_codes: plans are written by a prior, not by {self.stage}; leave it out")
+        if (self.writing.min_tokens or 0) > self.data.story_tokens:
+            wrong.append(f"writing.min_tokens: {self.writing.min_tokens} is above data.story_tokens")
         if wrong:
             raise ValueError("\n".join(wrong))
         return self
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for the manifest and the model card; the output directory is no part of the request."""
-        return self.model_dump(mode="json", exclude={"out"})
+        """Plain values, for the manifest and the model card; the output directory is no part of the request.
+
+        Without least lengths it reads as a recipe did before there were any: older runs can still be resumed.
+        """
+        unsaid = {"out"} if self.writing.model_fields_set else {"out", "writing"}
+        return self.model_dump(mode="json", exclude=unsaid)

@@ -14,7 +14,11 @@ from discodvt.cli import app, main
 from discodvt.cli.train import train
 from discodvt.corpus import ANNOTATED_SCHEMA, write_rows
 from discodvt.data.subwords import train_tokenizer
+from discodvt.errors import BadRequest
+from discodvt.evaluation.discourse.fit_stage import fit_classifier
 from discodvt.model import DiscoDVT
+from discodvt.recipe_file import read_recipe
+from discodvt.training.run import train as run
 
 if "train" not in {command.name for command in app.registered_commands}:
     app.command("train")(train)
@@ -50,12 +54,19 @@ def ask(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:
     return int(caught.value.code or 0), shown.out, shown.err
 
 
+def held() -> dict[str, bytes]:
+    """What the output directory holds."""
+    return {str(path): path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
+
+
 def refused(monkeypatch, capsys, *arguments: str) -> str:
+    before = held()
     code, _, said = ask(monkeypatch, capsys, *arguments)
     assert code == 2
     assert said.startswith("discodvt: ")
     assert said.count("\n") == 1
     assert "Traceback" not in said
+    assert held() == before
     return said
 
 
@@ -71,6 +82,80 @@ def test_the_recipe_itself_works_and_says_so(place, monkeypatch, capsys):
     code, _, _ = ask(monkeypatch, capsys, "--overwrite", "--set", "run.steps=1")
     assert code == 0
     assert json.loads((place / "out" / "manifest.json").read_text())["facts"]["steps"] == 1
+
+
+def test_a_refused_overwrite_brings_the_finished_run_back(place, monkeypatch, capsys):
+    assert ask(monkeypatch, capsys)[0] == 0
+    assert "64" in refused(monkeypatch, capsys, "--overwrite", "--set", "data.story_tokens=80")
+    assert "nothing to resume" in ask(monkeypatch, capsys, "--resume")[1]
+
+
+def test_a_finished_run_made_of_something_else_is_not_resumed(place, monkeypatch, capsys):
+    assert ask(monkeypatch, capsys)[0] == 0
+    assert "another config" in refused(monkeypatch, capsys, "--resume", "--set", "seed=99")
+    weights = load_file(place / "bart" / "model.safetensors")
+    weights["final_logits_bias"] += 1
+    save_file(weights, place / "bart" / "model.safetensors", metadata={"format": "pt"})
+    assert "another inputs" in refused(monkeypatch, capsys, "--resume")
+
+
+def test_a_resumed_run_that_is_refused_keeps_its_checkpoint(place, monkeypatch, capsys):
+    for event in run(read_recipe(place / "recipe.toml", ["run.save_every_steps=1"]), place / "out"):
+        if event.kind == "step" and event.step == 2:
+            break
+    (last,) = (place / "out").glob("last-*")
+    for path in last.glob("*.safetensors"):
+        path.rename(path.with_suffix(".bin"))
+    assert "never loaded" in refused(monkeypatch, capsys, "--resume", "--set", "run.save_every_steps=1")
+    assert last.is_dir()
+
+
+def test_a_refused_discourse_fit_leaves_nothing_either(place):
+    settings = {"epochs": 1.0, "first_epochs": 1.0, "pairs_per_step": 10_000, "argument_tokens": 8}
+    with pytest.raises(BadRequest, match="do not fill one step"):
+        list(fit_classifier(place / "corpus", place / "out", **settings))
+    assert not held()
+
+
+@pytest.fixture
+def coded(place) -> Path:
+    """The BART has become a DiscoDVT of 8 codes."""
+    DiscoDVT.from_bart(place / "bart", num_codes=8).save_pretrained(place / "bart")
+    return place
+
+
+def test_a_prior_is_refused_before_any_work(coded, monkeypatch, capsys):
+    monkeypatch.delattr("discodvt.training.assembly.read_plans")  # the work
+    for setting, said in {
+        "data.story_tokens=80": "need 80 positions, the model has 64",
+        "data.prompt_tokens=63": "need 65 positions, the model has 64",
+        "model.bottleneck=straight-through": "bottleneck is gumbel, the recipe asks for straight-through",
+        "writing.min_codes=9": "more than the 8 codes",
+    }.items():
+        assert said in refused(monkeypatch, capsys, "--set", "stage=prior", "--set", setting)
+
+
+def test_a_prior_needs_codes_that_were_learned(place, monkeypatch, capsys):
+    assert "knows no plans" in refused(monkeypatch, capsys, "--set", "stage=prior")
+
+
+def test_codes_made_of_bits_are_not_restarted(coded, monkeypatch, capsys):
+    DiscoDVT.from_bart(SHAPE, num_codes=8, bottleneck="bits").save_pretrained(coded / "bart")
+    assert "nothing to restart" in refused(monkeypatch, capsys, "--set", "watchdog.restart_dead_codes=true")
+
+
+def test_stage_1_may_change_the_bottleneck(coded, monkeypatch, capsys):
+    code, _, said = ask(monkeypatch, capsys, "--set", "model.bottleneck=bits", "--set", "watchdog.grace=0")
+    assert code == 0
+    assert "raise loss.entropy, or loss.usage" in said  # what the watchdog advises to codes made of bits
+
+
+@pytest.mark.parametrize("setting", ["denoising.masked=0", "denoising.mean_span=0.4"])
+def test_denoising_stories_as_long_as_the_model(place, monkeypatch, capsys, setting):
+    write_rows(place / "corpus" / "train.parquet", (story(n) | {"story": "Ann saw. " * 40} for n in range(16)),
+               ANNOTATED_SCHEMA)  # fmt: skip
+    code, _, said = ask(monkeypatch, capsys, "--set", "stage=pretrain", "--set", setting)
+    assert code == 0, said
 
 
 def test_an_unfinished_run_says_how_to_go_on(place, monkeypatch, capsys):

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from pipeline.toy_corpus import write_corpus
 from safetensors.torch import load_file
@@ -19,7 +21,10 @@ from transformers import AutoTokenizer, BartForConditionalGeneration
 from discodvt.errors import WorkFailed
 from discodvt.model import DiscoDVT, PlanPrior
 from discodvt.recipe_file import read_recipe
+from discodvt.training.assembly import assemble
 from discodvt.training.run import train
+from discodvt.training.validation import validate
+from discodvt.writing import StoryWriter
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "tiny"
 STAGES = {"pretrain": "pretrain", "warm-start": "warm-start", "reconstruct": "reconstruct", "prior": "writer",
@@ -186,11 +191,92 @@ def test_the_watchdog_can_stop_a_run_that_ignores_its_plan(chain, tmp_path):
     assert "ignores the plan" in (stopped[0] / "README.md").read_text()
 
 
-def test_dead_codes_can_be_restarted(chain, tmp_path):
+def test_dead_codes_are_restarted_beside_all_used_ones_but_not_at_the_end(chain, tmp_path, monkeypatch):
+    counts = torch.zeros(16, dtype=torch.long)
+    counts[[3, 5, 9]] = torch.tensor([10, 30, 20])
+    restarts = []
+
+    def validated(*arguments, **settings):
+        return validate(*arguments, **settings)[0], counts
+
+    def restart(bottleneck, dead, busy, *, generator):
+        restarts.append((dead.tolist(), busy.tolist()))
+
+    monkeypatch.setattr("discodvt.training.loop.validate", validated)
+    monkeypatch.setattr("discodvt.model.bottleneck.GumbelBottleneck.restart", restart)
     events = run("reconstruct", chain, tmp_path / "out", *SHORT, "watchdog.restart_dead_codes=true")
-    told = [event.message for event in events if "restarted" in event.message]
-    dead = [event.figures["codes_dead"] for event in events if event.kind == "valid" and event.step == 3]
-    assert told[0] == f"{dead[0]:.0f} dead codes restarted"
+    told = [(event.step, event.message) for event in events if "codes restarted" in event.message]
+    assert told == [(3, "13 dead codes restarted")]  # of validations at 0, 3, 6 and 7
+    ((dead, busy),) = restarts
+    assert dead == [code for code in range(16) if code not in (3, 5, 9)]
+    assert busy == [5, 9, 3] * 4 + [5]  # the busiest first, each in turn
+
+
+def published(directory: Path) -> tuple[str, dict[str, torch.Tensor]]:
+    return (directory / "README.md").read_text(), load_file(directory / "model.safetensors")
+
+
+def test_the_model_of_the_highest_bleu_is_published_with_its_own_figures(chain, tmp_path, monkeypatch):
+    """BLEU-1 of 0.2, 0.6 and 0.4 at steps 3, 6 and 7: weights, card and manifest are those of step 6."""
+    scores, seen = iter((0.2, 0.6, 0.4)), []
+
+    def measured(model, *_, **__):
+        seen.append({name: weight.clone() for name, weight in model.state_dict().items()})
+        return next(scores)
+
+    monkeypatch.setattr("discodvt.training.run.bleu_1", measured)
+    out = tmp_path / "out"
+    run("reconstruct", chain, out, *SHORT, "validation.select_by=bleu-1", "watchdog.grace=0.8",
+        "watchdog.min_swap_gap=50")  # fmt: skip
+    facts = json.loads((out / "manifest.json").read_text())["facts"]
+    assert (facts["best_step"], facts["steps"], facts["validation"]["bleu_1"]) == (6, 7, 0.6)
+    card, weights = published(out)
+    assert all(torch.equal(weight, seen[1][name]) for name, weight in weights.items())
+    assert "- Step 6 of 7" in card
+    assert "| bleu 1 | 0.6000 |" in card
+    assert "- step 6: another story's plan costs only" in card  # its own validation's alarm
+    assert [alarm[:6] for alarm in facts["alarms"]] == ["step 6", "step 7"]
+
+
+def test_the_best_prior_is_published_and_the_writers_card_is_about_it(chain, tmp_path, monkeypatch):
+    """Losses of 2, 1 and 1.5 at steps 3, 6 and 7; a writer's root has the card of the prior in it."""
+    losses, seen = iter((9.0, 2.0, 1.0, 1.5)), []
+
+    def validated(stage, *_, **__):
+        seen.append({name: weight.clone() for name, weight in stage.model.state_dict().items()})
+        return {"prior": next(losses)}, None
+
+    monkeypatch.setattr("discodvt.training.loop.validate", validated)
+    out = tmp_path / "out"
+    run("prior", chain, out, *SHORT)
+    assert json.loads((out / "manifest.json").read_text())["facts"]["validation"] == {"prior": 1.0}
+    card, weights = published(out / "prior")
+    assert all(torch.equal(weight, seen[2][name]) for name, weight in weights.items())
+    assert (out / "README.md").read_text() == card
+    assert "- Step 6 of 7" in card
+    assert "| prior | 1.0000 |" in card
+
+
+def test_the_warm_start_has_no_prompts(chain, tmp_path):
+    for stage, empty in (("warm-start", True), ("reconstruct", False)):
+        parts = assemble(recipe_of(stage, chain), tmp_path, last=None, accelerator=Accelerator(cpu=True))
+        for feed in (parts.train, parts.valid):
+            prompts = feed.batch(np.arange(len(feed)), step=0, noisy=False)["prompt_ids"]
+            assert (prompts.tolist() == [[0, 2]] * len(feed)) == empty
+
+
+def test_a_writer_keeps_to_the_lengths_of_training(chain, tmp_path):
+    written = run("prior", chain, tmp_path / "out", *SHORT, "data.prompt_tokens=5", "data.story_tokens=60",
+                  "writing.min_tokens=20", "writing.min_codes=3")  # fmt: skip
+    assert written
+    lengths = StoryWriter.from_pretrained(tmp_path / "out").lengths
+    assert (lengths.prompt_tokens, lengths.min_tokens, lengths.max_tokens) == (5, 20, 60)
+    assert (lengths.min_codes, lengths.max_codes) == (3, 8)
+    kept = {stage: json.loads((chain / name / "generation_config.json").read_text()) for stage, name in STAGES.items()}
+    assert {each["max_new_tokens"] for each in kept.values()} == {96}
+    assert {stage for stage, each in kept.items() if each.get("prompt_tokens") == 16} == {
+        "reconstruct", "prior", "seq2seq"}  # fmt: skip
+    assert "min_new_tokens" not in json.loads((chain / "writer" / "prior" / "generation_config.json").read_text())
 
 
 def test_a_gradient_that_is_not_finite_stops_the_run(chain, tmp_path):

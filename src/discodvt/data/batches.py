@@ -63,7 +63,9 @@ def length_keys(story_lengths: Rows, prompt_lengths: Rows) -> Rows:
     return keys
 
 
-def in_order(story_lengths: Rows, size: int) -> list[Rows]:
-    """Batches for validation: every story once, by length, the last batch as short as it comes."""
+def in_order(story_lengths: Rows, size: int, *, stories: int | None = None) -> list[Rows]:
+    """Batches for validation, by length: every story once, or `stories` of them, spread over all lengths."""
     order = np.argsort(story_lengths, kind="stable")
+    if stories is not None and stories < len(order):
+        order = order[(2 * np.arange(stories) + 1) * len(order) // (2 * stories)]
     return [order[start : start + size] for start in range(0, len(order), size)]

@@ -40,25 +40,35 @@ class Denoiser:
     masked: float
     mean_span: float
     permute_sentences: bool
+    longest: int  # positions of the encoder
     mask: int
+    end: int  # `</s>`
     ends_sentence: NDArray[np.bool_]  # [V] true for subwords that end in a full stop
 
     @classmethod
     def of(
-        cls, tokenizer: PreTrainedTokenizerBase, *, masked: float, mean_span: float, permute_sentences: bool
+        cls,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        masked: float,
+        mean_span: float,
+        permute_sentences: bool,
+        longest: int,
     ) -> "Denoiser":
         ends = np.zeros(len(tokenizer), dtype=np.bool_)
         for token, number in tokenizer.get_vocab().items():
             ends[number] = token.rstrip('"”').endswith((".", "!", "?"))
-        return cls(masked, mean_span, permute_sentences, int(tokenizer.mask_token_id), ends)
+        mask, end = int(tokenizer.mask_token_id), int(tokenizer.eos_token_id)
+        return cls(masked, mean_span, permute_sentences, longest, mask, end, ends)
 
     def __call__(self, random: np.random.Generator, ids: Ints) -> Ints:
-        """Corrupt `<s> y1 .. yM </s>` between its first and its last id."""
-        first, words, last = ids[:1], ids[1:-1], ids[-1:]
+        """Corrupt `<s> y1 .. yM </s>`, or a story cut without its end, to `<s> .. </s>` of at most `longest` ids."""
+        words = ids[1:-1] if ids[-1] == self.end else ids[1:]
         if self.permute_sentences:
             sentences = np.split(words, np.flatnonzero(self.ends_sentence[words]) + 1)
             words = np.concatenate([sentences[place] for place in random.permutation(len(sentences))])
-        return np.concatenate([first, self._infill(random, words), last])
+        kept = self._infill(random, words)[: self.longest - 2]
+        return np.concatenate([ids[:1], kept, [self.end]]).astype(np.int32)
 
     def _infill(self, random: np.random.Generator, words: Ints) -> Ints:
         """Text infilling: spans of Poisson length become one mask; a span of length 0 puts a mask between words."""

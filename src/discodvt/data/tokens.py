@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, read_rows
 from discodvt.data.alignment import edu_boundaries
-from discodvt.data.ragged import Ints, Ragged
+from discodvt.data.ragged import Ints, Packing, Ragged
 from discodvt.data.subwords import as_input
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest
@@ -56,11 +56,11 @@ def read_tokens(
     with_relations: bool = False,
     limit: int | None = None,
 ) -> Tokens:
-    """Tokenise a split file. Rows without a story are left out; a split without any is an error."""
-    columns: dict[str, list[Ints]] = {"prompts": [], "stories": [], "edus": [], "relations": []}
+    """Tokenise a split file. Rows with a blank story are left out; a split without any other is an error."""
+    columns = {name: Packing() for name in ("prompts", "stories", "edus", "relations")}
     schema = ANNOTATED_SCHEMA if with_relations else CORPUS_SCHEMA
     try:
-        stories = _with_story(read_rows(path, schema, take=limit))
+        stories = _with_story(path, read_rows(path, schema, take=limit))
         while rows := list(islice(stories, 1024)):
             encoded = _encode(tokenizer, [as_input(row["story"]) for row in rows])
             prompts = _encode(tokenizer, [as_input(row["prompt"]) if with_prompts else "" for row in rows])
@@ -69,25 +69,33 @@ def read_tokens(
                     continue
                 bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
                 given = prompt.ids[:prompt_tokens] if row["prompt"].strip() else []
-                columns["prompts"].append(np.array([bos, *given, eos], dtype=np.int32))
-                columns["stories"].append(np.array([bos, *story.ids, eos], dtype=np.int32)[: story_tokens + 1])
+                columns["prompts"].add(np.array([bos, *given, eos], dtype=np.int32))
+                columns["stories"].add(np.array([bos, *story.ids, eos], dtype=np.int32)[: story_tokens + 1])
                 edus, relations = _spans(row, story, story_tokens) if with_relations else (_NONE, _NONE)
-                columns["edus"].append(edus)
-                columns["relations"].append(relations)
+                columns["edus"].add(edus)
+                columns["relations"].add(relations)
     except BadRequest as error:
         if with_relations and "no column" in str(error):
             raise BadRequest(f"{error}; the relation loss needs annotations: run `discodvt annotate` first") from None
         raise
-    if not columns["stories"]:
+    if not columns["stories"].lengths:
         raise BadRequest(f"{path}: the split holds no story; prepare the corpus again")
-    return Tokens(**{name: Ragged.of(rows) for name, rows in columns.items()})
+    return Tokens(**{name: packing.ragged() for name, packing in columns.items()})
 
 
 _NONE: Ints = np.empty(0, dtype=np.int32)
 
 
-def _with_story(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    return (row for row in rows if row["story"] and row["story"].strip())
+def _with_story(path: Path, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows whose story is not blank; a null is an error that names its row."""
+    for number, row in enumerate(rows):
+        null = [name for name in ("prompt", "story") if row[name] is None]
+        if null:
+            raise BadRequest(
+                f"{path}: row {number} has no {', '.join(null)}; prepare the corpus again without null values"
+            )
+        if row["story"].strip():
+            yield row
 
 
 def _encode(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> list[Any]:

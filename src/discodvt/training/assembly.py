@@ -19,8 +19,9 @@ from discodvt.model import DiscoDVT, PlanPrior
 from discodvt.training.feeds import DenoisingFeed, Feed, PlanFeed, StoryFeed
 from discodvt.training.plans import load_plans, read_plans, save_plans
 from discodvt.training.stages import Plan, Prior, Stage, Text
-from discodvt.training.weights import bart_model, check_source, plan_model, prior_model
+from discodvt.training.weights import bart_model, check_source, plan_model, prior_model, source_config, trained_model
 
+WITHOUT_PROMPTS = ("pretrain", "warm-start")
 PLANS = "plans.safetensors"
 
 
@@ -46,11 +47,13 @@ def assemble(recipe: Recipe, directory: Path, *, last: Path | None, accelerator:
         if source is not None:
             check_source(source)
     tokenizer = _tokenizer(recipe, files["train"], last)
+    if last is None and recipe.model.init is not None:
+        _check_room(recipe, recipe.model.init, tokenizer)
     torch.manual_seed(recipe.seed)  # new weights are the seed's
     build = {"prior": _prior, "pretrain": _pretrain, "seq2seq": _seq2seq}.get(recipe.stage, _plan)
     splits = _tokens(recipe, files, tokenizer)
     parts = build(recipe, splits, tokenizer, directory, last, accelerator)
-    _check_lengths(recipe, parts)
+    _keep_lengths(recipe, parts)
     parts.frozen = parts.stage.freeze()
     if recipe.run.gradient_checkpointing:
         parts.stage.model.gradient_checkpointing_enable()
@@ -74,7 +77,7 @@ def _tokens(recipe: Recipe, files: dict[str, Path], tokenizer: PreTrainedTokeniz
             tokenizer,
             prompt_tokens=recipe.data.prompt_tokens,
             story_tokens=recipe.data.story_tokens,
-            with_prompts=recipe.stage not in ("pretrain", "warm-start"),
+            with_prompts=recipe.stage not in WITHOUT_PROMPTS,
             with_relations=recipe.stage == "reconstruct" and recipe.loss.relation > 0,
             limit=limit,
         )
@@ -85,17 +88,18 @@ def _tokens(recipe: Recipe, files: dict[str, Path], tokenizer: PreTrainedTokeniz
 def _pretrain(
     recipe: Recipe, splits: dict[str, Tokens], tokenizer: Any, directory: Path, last: Path | None, _: Accelerator
 ) -> Parts:
+    model = _opened(BartForConditionalGeneration, last) or bart_model(recipe.model, tokenizer)
     settings = recipe.denoising
     denoiser = Denoiser.of(
         tokenizer,
         masked=settings.masked,
         mean_span=settings.mean_span,
         permute_sentences=settings.permute_sentences,
+        longest=model.config.max_position_embeddings,
     )
     feeds = {
         split: DenoisingFeed(tokens, tokenizer.pad_token_id, recipe.seed, denoiser) for split, tokens in splits.items()
     }
-    model = _opened(BartForConditionalGeneration, last) or bart_model(recipe.model, tokenizer)
     return Parts(Text(model), feeds["train"], feeds["valid"], tokenizer)
 
 
@@ -111,6 +115,11 @@ def _plan(
     recipe: Recipe, splits: dict[str, Tokens], tokenizer: Any, directory: Path, last: Path | None, _: Accelerator
 ) -> Parts:
     model = _opened(DiscoDVT, last) or plan_model(recipe.model, tokenizer)
+    if recipe.watchdog.restart_dead_codes and model.config.bottleneck == "bits":
+        raise BadRequest(
+            f"watchdog.restart_dead_codes: {recipe.model.init} has codes made of bits, which have nothing to restart; "
+            "switch it off"
+        )
     noise_shape = (model.config.tokens_per_code, model.config.num_codes)
     feeds = {split: _story_feed(recipe, tokens, tokenizer, noise_shape) for split, tokens in splits.items()}
     relation = recipe.loss.relation if recipe.stage == "reconstruct" else 0.0
@@ -127,8 +136,13 @@ def _prior(
     last: Path | None,
     accelerator: Accelerator,
 ) -> Parts:
-    planner = plan_model(recipe.model, tokenizer)
+    planner = trained_model(recipe.model)
     longest = -(-recipe.data.story_tokens // planner.config.tokens_per_code)
+    if (recipe.writing.min_codes or 0) > longest:
+        raise BadRequest(
+            f"writing.min_codes: {recipe.writing.min_codes} is more than the {longest} codes of data.story_tokens; "
+            "set it lower"
+        )
     prior = _opened(PlanPrior, last) or prior_model(planner, recipe.model, max_codes=longest)
     path = directory / PLANS
     if accelerator.is_main_process and not path.exists():
@@ -176,19 +190,27 @@ def _opened(kind: type[PreTrainedModel], last: Path | None) -> Any:
     return opened(last, dtype=torch.float32, use_safetensors=True)
 
 
-def _check_lengths(recipe: Recipe, parts: Parts) -> None:
-    """Refuse lengths and vocabularies the model cannot hold."""
-    config = parts.stage.model.config
-    if recipe.stage == "prior":
-        needed, words = config.max_codes + 1, config.text_vocab_size
-    else:
-        needed, words = max(recipe.data.story_tokens, recipe.data.prompt_tokens + 2), config.vocab_size
+def _check_room(recipe: Recipe, source: str, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse lengths and vocabularies a checkpoint cannot hold, before any work. A new shape fits its recipe."""
+    config = source_config(source)
+    needed = max(recipe.data.story_tokens, recipe.data.prompt_tokens + 2)
     if needed > config.max_position_embeddings:
         raise BadRequest(
             f"data.story_tokens and data.prompt_tokens need {needed} positions, "
             f"the model has {config.max_position_embeddings}; set them lower"
         )
-    if len(parts.tokenizer) > words:
+    if len(tokenizer) > config.vocab_size:
         raise BadRequest(
-            f"the tokenizer has {len(parts.tokenizer)} subwords, the model {words}; they do not belong together"
+            f"the tokenizer has {len(tokenizer)} subwords, the model {config.vocab_size}; they do not belong together"
         )
+
+
+def _keep_lengths(recipe: Recipe, parts: Parts) -> None:
+    """Put the lengths of training where a writer looks for them: into `generation_config.json`."""
+    most = {"max_new_tokens": recipe.data.story_tokens, "max_length": None}  # not both
+    prompt = {} if recipe.stage in WITHOUT_PROMPTS else {"prompt_tokens": recipe.data.prompt_tokens}
+    least = {} if recipe.writing.min_tokens is None else {"min_new_tokens": recipe.writing.min_tokens}
+    for name, value in (most | prompt | least).items():
+        setattr((parts.planner or parts.stage.model).generation_config, name, value)
+    if recipe.writing.min_codes is not None:
+        parts.stage.model.generation_config.min_new_tokens = recipe.writing.min_codes

@@ -43,10 +43,10 @@ class Checkpoints:
         found = [path for path in self.directory.glob(f"{kind}-*") if path.suffix != TEMPORARY]
         return max(found, default=None, key=lambda path: int(path.name.partition("-")[2]))
 
-    def progress(self) -> dict[str, Any] | None:
-        """How far the run had come, or None where it has not begun."""
-        last = self.newest("last")
-        return None if last is None else dict(json.loads((last / PROGRESS).read_text(encoding="utf-8")))
+    def progress(self, kind: str = "last") -> dict[str, Any] | None:
+        """How far the run had come at a checkpoint, or None where there is none."""
+        saved = self.newest(kind)
+        return None if saved is None else dict(json.loads((saved / PROGRESS).read_text(encoding="utf-8")))
 
     def save(
         self,

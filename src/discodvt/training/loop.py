@@ -209,13 +209,13 @@ class Loop:
         if self.journal is not None:
             self.journal.write(progress.step, "valid", figures)
         yield Event("valid", progress.step, self.total, figures)
+        alarms = self.watchdog.alarms(progress.step, figures)
+        progress.alarms += [f"step {progress.step}: {alarm}" for alarm in alarms]  # the best model's card has them too
         by_bleu = settings.select_by == "bleu-1"
         value = -figures["bleu_1"] if by_bleu and "bleu_1" in figures else figures[next(iter(self.terms))]
         if progress.step > 0 and (progress.best_value is None or value < progress.best_value):
             progress.best_step, progress.best_value = progress.step, value
             self._save("best")
-        alarms = self.watchdog.alarms(progress.step, figures)
-        progress.alarms += [f"step {progress.step}: {alarm}" for alarm in alarms]
         for alarm in alarms:
             yield self._note("warning", alarm)
         if alarms and self.recipe.watchdog.on_alarm == "stop":

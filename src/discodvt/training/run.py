@@ -33,9 +33,7 @@ from discodvt.training.watchdog import Figures, Watchdog
 
 def train(recipe: Recipe, directory: Path, *, resume: bool = False, overwrite: bool = False) -> Iterator[Event]:
     """Train the recipe's stage into `directory`; what happens is yielded as it happens."""
-    if not overwrite and _is_done(directory, resume):
-        yield Event("note", 0, 0, {}, f"{directory}: complete already, nothing to resume")
-        return
+    done = not overwrite and _is_done(directory, resume)
     disable_progress_bar()  # of transformers, which draws one for every checkpoint
     accelerator = Accelerator(
         mixed_precision="bf16" if _bf16(recipe) else "no",
@@ -46,29 +44,37 @@ def train(recipe: Recipe, directory: Path, *, resume: bool = False, overwrite: b
     with ExitStack() as stack:
         opened = None
         if accelerator.is_main_process:
-            inputs = [path for split, path in split_files(recipe.data.corpus).items() if split != "test"]
-            inputs += [path for path in [Path(recipe.model.init or "") / "model.safetensors"] if path.is_file()]
-            request = open_stage(directory, "train", config=recipe.as_dict(), inputs=inputs, overwrite=overwrite)
+            request = open_stage(
+                directory, "train", config=recipe.as_dict(), inputs=_inputs(recipe), overwrite=overwrite
+            )
             opened = stack.enter_context(request)
+            if done:
+                yield Event("note", 0, 0, {}, f"{directory}: complete already, nothing to resume")
+        if done:
+            return
         accelerator.wait_for_everyone()
-        parts, loop = _prepare(recipe, directory, accelerator)
+        try:
+            parts, loop = _prepare(recipe, directory, accelerator)
+        except BadRequest:
+            if opened is not None and not any(directory.glob("last-*")):
+                opened.abandon()
+            raise
         for event in loop.run():
             if accelerator.is_main_process:
                 yield event
         if opened is not None:
-            _leave_in_order(recipe, directory, parts, loop)
-            progress = loop.progress
+            progress, best = loop.progress, _leave_in_order(directory, parts, loop)
             opened.finish(
                 steps=progress.step,
                 tokens=progress.tokens,
                 best_step=progress.best_step,
-                validation=progress.figures,
+                validation=best["figures"],
                 alarms=progress.alarms,
                 frozen=parts.frozen,
                 without_gradient=progress.unreached,
             )
             loop.checkpoints.drop_best()
-            yield Event("note", progress.step, loop.total, progress.figures, f"{directory}: done")
+            yield Event("note", progress.step, loop.total, best["figures"], f"{directory}: done")
         accelerator.wait_for_everyone()
 
 
@@ -81,6 +87,14 @@ def _is_done(directory: Path, resume: bool) -> bool:
     if (directory / REQUEST).exists() and not resume:
         raise BadRequest(f"{directory}: holds an unfinished run; go on with --resume, or start over with --overwrite")
     return False
+
+
+def _inputs(recipe: Recipe) -> list[Path]:
+    """The files a run is made of: its stories, and the weights it starts from where they are at hand."""
+    stories = [path for split, path in split_files(recipe.data.corpus).items() if split != "test"]
+    sources = [source for source in (recipe.model.init, recipe.model.prior_encoder) if source is not None]
+    weights = [Path(source) / "model.safetensors" for source in sources]
+    return stories + [path for path in weights if path.is_file()]
 
 
 def _prepare(recipe: Recipe, directory: Path, accelerator: Accelerator) -> tuple[Parts, Loop]:
@@ -112,6 +126,7 @@ def _prepare(recipe: Recipe, directory: Path, accelerator: Accelerator) -> tuple
             min_code_perplexity=recipe.watchdog.min_code_perplexity,
             min_swap_gap=recipe.watchdog.min_swap_gap,
             grace_steps=round(recipe.watchdog.grace * total),
+            restartable=getattr(parts.stage.model.config, "bottleneck", None) != "bits",
         ),
         progress=progress,
         journal=_journal(recipe, directory, progress.step) if accelerator.is_main_process else None,
@@ -143,8 +158,9 @@ def _measure(recipe: Recipe, parts: Parts, accelerator: Accelerator) -> Callable
     return measure
 
 
-def _leave_in_order(recipe: Recipe, directory: Path, parts: Parts, loop: Loop) -> None:
-    """The best model in its place, and the plots."""
+def _leave_in_order(directory: Path, parts: Parts, loop: Loop) -> dict[str, Any]:
+    """The best model in its place, and the plots; returns where the run stood when it was saved."""
+    best = loop.checkpoints.progress("best") or vars(loop.progress)
     if loop.journal is not None:
         loop.journal.close()
     if parts.planner is None:
@@ -152,8 +168,9 @@ def _leave_in_order(recipe: Recipe, directory: Path, parts: Parts, loop: Loop) -
     else:
         loop.checkpoints.publish_best(directory / "prior")
         parts.planner.save_pretrained(directory)
-        loop.checkpoints.describe(directory, vars(loop.progress))
+        loop.checkpoints.describe(directory, best)
     plot(directory)
+    return best
 
 
 def _bf16(recipe: Recipe) -> bool:

@@ -78,14 +78,14 @@ def bleu_1(
     words = NLTKWordTokenizer().tokenize
     scores = []
     torch.manual_seed(seed)
-    for rows in in_order(feed.sort_keys, stories_per_batch)[: -(-stories // stories_per_batch)]:
+    for rows in in_order(feed.sort_keys, stories_per_batch, stories=stories):
         batch = on_device(feed.batch(rows, step=None, noisy=False), device)
-        longest = batch["story_ids"].shape[1]
         written = model.generate(
             batch["prompt_ids"],
             attention_mask=batch["prompt_mask"],
             plan=model.plan(batch["story_ids"], batch["story_mask"]),
-            max_length=longest + 1,
+            min_new_tokens=0,
+            max_new_tokens=batch["story_ids"].shape[1],
         )
         texts = tokenizer.batch_decode(written, skip_special_tokens=True)
         references = tokenizer.batch_decode(batch["story_ids"], skip_special_tokens=True)

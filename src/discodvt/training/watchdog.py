@@ -41,6 +41,7 @@ class Watchdog:
     min_code_perplexity: float
     min_swap_gap: float
     grace_steps: int
+    restartable: bool = True  # codes made of bits are not
 
     def alarms(self, step: int, figures: Figures) -> list[str]:
         """What is wrong with these validation figures, each with advice."""
@@ -49,9 +50,10 @@ class Watchdog:
         found = []
         perplexity, gap = figures["code_perplexity"], figures.get("swap_gap")
         if perplexity < self.min_code_perplexity:
+            other = "set watchdog.restart_dead_codes=true" if self.restartable else "loss.usage"
             found.append(
                 f"code perplexity {perplexity:.1f} is below {self.min_code_perplexity:g} "
-                f"({figures['codes_dead']:.0f} dead codes): raise loss.entropy, or set watchdog.restart_dead_codes=true"
+                f"({figures['codes_dead']:.0f} dead codes): raise loss.entropy, or {other}"
             )
         if gap is not None and gap < self.min_swap_gap:
             found.append(

@@ -18,7 +18,7 @@ def bart_model(settings: Model, tokenizer: PreTrainedTokenizerBase) -> BartForCo
     if settings.shape is not None:
         return BartForConditionalGeneration(_bart_config(settings.shape, tokenizer))
     source = _source(settings)
-    if _kind(source) == DiscoDVTConfig.model_type:
+    if isinstance(source_config(source), DiscoDVTConfig):
         raise BadRequest(f"{source}: a DiscoDVT; this stage trains a plain BART, give one of those")
     model: BartForConditionalGeneration = _open(source, BartForConditionalGeneration.from_pretrained, settings)
     return model
@@ -41,22 +41,30 @@ def plan_model(settings: Model, tokenizer: PreTrainedTokenizerBase) -> DiscoDVT:
     if settings.shape is not None:
         return DiscoDVT.from_bart(_bart_config(settings.shape, tokenizer), **sizes)
     source = _source(settings)
-    if _kind(source) != DiscoDVTConfig.model_type:
+    if not isinstance(source_config(source), DiscoDVTConfig):
         bart: BartForConditionalGeneration = _open(source, BartForConditionalGeneration.from_pretrained, settings)
         return DiscoDVT.from_bart(bart, **sizes)
-    model: DiscoDVT = _open(source, DiscoDVT.from_pretrained, settings)
-    asked = {"codes": "num_codes", "code_width": "code_width", "conv_layers": "conv_layers",
-             "conv_channels": "conv_channels", "relation_width": "relation_width"}  # fmt: skip
-    for name in settings.model_fields_set & asked.keys():
-        wanted, found = getattr(settings, name), getattr(model.config, asked[name])
-        if wanted != found:
-            raise BadRequest(
-                f"{source}: a checkpoint of another shape: {name} is {found}, the recipe asks for {wanted}"
-            )
+    model = trained_model(settings, may_change=("bottleneck",))
     if "code_logit_gain" in settings.model_fields_set:
         model.config.code_logit_gain = settings.code_logit_gain  # of new codes
     if "bottleneck" in settings.model_fields_set:
         model.change_bottleneck(settings.bottleneck)
+    return model
+
+
+def trained_model(settings: Model, *, may_change: tuple[str, ...] = ()) -> DiscoDVT:
+    """The DiscoDVT of `init` as it was trained; a recipe that asks for other codes or sizes is refused."""
+    source = _source(settings)
+    if not isinstance(source_config(source), DiscoDVTConfig):
+        raise BadRequest(f"{source}: a plain BART, which knows no plans; give a trained DiscoDVT")
+    model: DiscoDVT = _open(source, DiscoDVT.from_pretrained, settings)
+    sizes = ("codes", "code_width", "conv_layers", "conv_channels", "relation_width", "bottleneck")
+    for name in sizes:
+        wanted, found = getattr(settings, name), getattr(model.config, "num_codes" if name == "codes" else name)
+        if name in settings.model_fields_set and name not in may_change and wanted != found:
+            raise BadRequest(
+                f"{source}: a checkpoint of another shape: {name} is {found}, the recipe asks for {wanted}"
+            )
     return model
 
 
@@ -84,22 +92,23 @@ def check_source(source: str) -> None:
         raise BadRequest(f"{pickles[0]}: a pickle, which is never loaded; convert the checkpoint to safetensors")
 
 
+def source_config(source: str) -> BartConfig:
+    """What a checkpoint declares: a BART or a DiscoDVT."""
+    check_source(source)
+    try:
+        config = AutoConfig.from_pretrained(source)
+    except (OSError, ValueError) as error:
+        raise BadRequest(f"{source}: no checkpoint could be opened ({str(error).splitlines()[0]})") from None
+    if config.model_type not in (DiscoDVTConfig.model_type, "bart"):
+        raise BadRequest(f"{source}: a {config.model_type} checkpoint; give a BART or a DiscoDVT")
+    bart: BartConfig = config
+    return bart
+
+
 def _source(settings: Model) -> str:
     if settings.init is None:
         raise BadRequest("model.init: a checkpoint is needed")
     return settings.init
-
-
-def _kind(source: str) -> str:
-    """The model type a checkpoint declares."""
-    check_source(source)
-    try:
-        kind: str = AutoConfig.from_pretrained(source).model_type
-    except (OSError, ValueError) as error:
-        raise BadRequest(f"{source}: no checkpoint could be opened ({str(error).splitlines()[0]})") from None
-    if kind not in (DiscoDVTConfig.model_type, "bart"):
-        raise BadRequest(f"{source}: a {kind} checkpoint; give a BART or a DiscoDVT")
-    return kind
 
 
 def _open(source: str, from_pretrained: Callable[..., Any], settings: Model) -> Any:

@@ -1,8 +1,10 @@
 """EDU spans in characters over subword positions."""
 
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -95,6 +97,26 @@ def test_a_corpus_without_annotation_is_refused_for_the_relation_loss(tokenizer,
 def test_an_empty_split_is_refused(tokenizer, tmp_path, rows):
     with pytest.raises(BadRequest, match="no story"):
         read_tokens(write(tmp_path / "s.parquet", rows), tokenizer, prompt_tokens=4, story_tokens=64)
+
+
+@pytest.mark.parametrize("name", ["prompt", "story"])
+def test_a_null_is_refused_and_its_row_named(tokenizer, tmp_path, name):
+    loose = pa.schema([pa.field(name, pa.string()) for name in CORPUS_SCHEMA.names])
+    path = write(tmp_path / "s.parquet", [story(1), story(2) | {name: None}], loose)
+    with pytest.raises(BadRequest, match=f"row 1 has no {name}; prepare the corpus again without null values"):
+        read_tokens(path, tokenizer, prompt_tokens=4, story_tokens=64)
+
+
+def test_reading_many_stories_leaves_no_pile_of_small_arrays(tokenizer, tmp_path):
+    rows = [story(1) | {"id": str(number), "story": "Ann."} for number in range(8000)]
+    path = write(tmp_path / "s.parquet", rows, CORPUS_SCHEMA)
+    tracemalloc.start()
+    try:
+        read_tokens(path, tokenizer, prompt_tokens=4, story_tokens=64)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 3_000_000  # an array for each story and column would be 4,500,000
 
 
 def test_the_tokenizer_is_barts_kind_and_reproducible(tokenizer, tmp_path):

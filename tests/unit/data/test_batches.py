@@ -6,7 +6,7 @@ import torch
 
 from discodvt.data.batches import Order, in_order, length_keys
 from discodvt.data.collate import collate
-from discodvt.data.ragged import Ragged
+from discodvt.data.ragged import Packing, Ragged
 from discodvt.data.tokens import Tokens
 from discodvt.errors import BadRequest
 
@@ -65,6 +65,16 @@ def test_validation_sees_every_story_once():
     assert sorted(rows.tolist()) == list(range(1003))
 
 
+def test_some_stories_for_validation_are_spread_over_all_lengths():
+    batches = in_order(LENGTHS, 16, stories=40)
+    assert [len(rows) for rows in batches] == [16, 16, 8]
+    chosen = LENGTHS[np.concatenate(batches)]
+    assert (np.diff(chosen) >= 0).all()
+    assert np.quantile(chosen, [0.1, 0.5, 0.9]) == pytest.approx(np.quantile(LENGTHS, [0.1, 0.5, 0.9]), abs=15)
+    few = in_order(LENGTHS[:10], 16, stories=40)
+    assert sorted(np.concatenate(few).tolist()) == list(range(10))
+
+
 def test_collation():
     tokens = Tokens(
         prompts=Ragged.of([np.array([0, 7, 2], np.int32), np.array([0, 2], np.int32)]),
@@ -88,3 +98,12 @@ def test_ragged_rows_come_back():
     ragged = Ragged.of(iter(rows))
     assert len(ragged) == 2100
     assert all(np.array_equal(ragged[place], row) for place, row in enumerate(rows))
+
+
+def test_packing_keeps_few_small_arrays():
+    packing = Packing()
+    for number in range(5000):
+        packing.add(np.array([number], dtype=np.int32))
+        assert len(packing.pending) < 1024
+    assert len(packing.blocks) == 4
+    assert packing.ragged().values.tolist() == list(range(5000))

@@ -5,13 +5,13 @@ import pytest
 
 from discodvt.data.corruption import Denoiser, drop_words, generator, gumbel
 
-MASK = 99
+MASK, END = 99, 2
 
 
-def denoiser(masked: float = 0.3, permute: bool = True) -> Denoiser:
+def denoiser(masked: float = 0.3, permute: bool = True, mean_span: float = 3.0, longest: int = 1024) -> Denoiser:
     ends = np.zeros(100, dtype=np.bool_)
     ends[9] = True
-    return Denoiser(masked, 3.0, permute, MASK, ends)
+    return Denoiser(masked, mean_span, permute, longest, MASK, END, ends)
 
 
 STORY = np.array([0, *([10, 11, 12, 9, 20, 21, 9, 30, 31, 32, 33, 9] * 5), 2], dtype=np.int32)
@@ -66,3 +66,18 @@ def test_the_shortest_stories_survive(length):
     for seed in range(20):
         corrupted = denoiser(masked=0.5)(np.random.default_rng(seed), STORY[:length])
         assert len(corrupted) >= 2
+
+
+def test_a_cut_story_keeps_its_last_word_and_is_given_an_end():
+    cut = STORY[:-1]
+    corrupted = denoiser(masked=0.0, permute=False)(np.random.default_rng(0), cut)
+    assert corrupted.tolist() == [*cut.tolist(), END]
+    masked = [denoiser(masked=0.6, permute=False)(np.random.default_rng(seed), cut) for seed in range(20)]
+    assert any(each[-2] == MASK for each in masked)  # the last word may be masked as any other
+
+
+def test_what_is_longer_than_the_encoder_is_cut_before_its_end():
+    for settings in ({"masked": 0.0}, {"mean_span": 0.4}):
+        corrupted = denoiser(**settings, longest=len(STORY) - 1)(np.random.default_rng(0), STORY)
+        assert len(corrupted) == len(STORY) - 1
+        assert (corrupted[0], corrupted[-1]) == (0, END)

@@ -62,6 +62,12 @@ def test_errors_between_sections_come_along_with_those_within(tmp_path):
         (["relaxation.floor=1.0"], "above start"),
         (["stage=seq2seq", "validation.select_by=bleu-1"], "needs a plan"),
         (["model.shape.width=96"], "one of init"),
+        (["tokenizer.vocabulary=300"], "tokenizer: model.init brings its own"),
+        (["denoising.masked=0.2"], "denoising: reconstruct corrupts nothing"),
+        (["stage=pretrain", "relaxation.word_dropout=0.2"], "word_dropout: pretrain drops no words"),
+        (["stage=prior", "relaxation.word_dropout=0.2"], "word_dropout: prior drops no words"),
+        (["writing.min_codes=8"], "writing.min_codes"),
+        (["writing.min_tokens=513"], "above data.story_tokens"),
         (["stage=[1]"], "stage"),
         (["nonsense"], "section.key=value"),
         (["stage.x=1"], "is a value"),
@@ -89,6 +95,17 @@ def test_overrides_are_read_as_toml_or_text(tmp_path):
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*/*.toml")), ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_recipe_of_the_project_is_valid(path):
     assert read_recipe(path).out is not None
+
+
+@pytest.mark.parametrize(("corpus", "codes"), [("wikiplots", 38), ("writingprompts", 44)])
+def test_the_least_lengths_of_the_paper(corpus, codes):
+    made = read_recipe(RECIPES / "paper" / f"{corpus}-prior.toml")
+    assert (made.writing.min_codes, made.writing.min_tokens) == (codes, 100)
+    assert made.as_dict()["writing"] == {"min_codes": codes, "min_tokens": 100}
+
+
+def test_a_recipe_without_least_lengths_reads_as_before_there_were_any(tmp_path):
+    assert "writing" not in recipe(tmp_path, SMALLEST).as_dict()
 
 
 def test_missing_and_broken_files(tmp_path):

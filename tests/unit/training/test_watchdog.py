@@ -1,5 +1,7 @@
 """The watchdog sees what a falling loss hides."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -29,6 +31,14 @@ def test_collapse_and_deafness_are_told_with_advice():
     (deaf,) = DOG.alarms(20, HEALTHY | {"swap_gap": 0.001})
     assert "ignores the plan" in deaf
     assert "relaxation.noise_free" in deaf
+
+
+def test_codes_made_of_bits_are_not_advised_to_restart():
+    bits = replace(DOG, restartable=False)
+    told = HEALTHY | {"code_perplexity": 1.5}
+    assert "restart_dead_codes" in DOG.alarms(20, told)[0]
+    assert "restart_dead_codes" not in bits.alarms(20, told)[0]
+    assert "loss.usage" in bits.alarms(20, told)[0]
 
 
 def test_parameters_without_gradient_are_named():

@@ -71,11 +71,11 @@ def fit_classifier(
             return
         try:
             fitting, facts = _prepare(stage, sources, config)
+            yield from fitting.run()
         except BadRequest:
             if not any(out.glob("last-*")):
                 stage.abandon()
             raise
-        yield from fitting.run()
         progress = fitting.progress
         fitting.checkpoints.publish_best(out)
         best = {"macro_accuracy": progress["best_value"]}

@@ -31,9 +31,10 @@ REPLACED = ".replaced"
 class Stage:
     """One stage's output directory, locked by this process. `open_stage` makes it."""
 
-    def __init__(self, directory: Path, request: dict[str, Any]) -> None:
+    def __init__(self, directory: Path, request: dict[str, Any], *, fresh: bool) -> None:
         self.directory = directory
         self.request = request
+        self._fresh = fresh  # not there before
 
     @property
     def complete(self) -> bool:
@@ -68,6 +69,8 @@ class Stage:
         """Clear the directory: after a wrong request nothing in it is worth resuming. What was replaced comes back."""
         _clear(self.directory)
         _bring_back(self.directory)
+        if self._fresh:
+            self.directory.rmdir()
 
     def finish(self, **facts: Any) -> None:
         """Write the manifest: the directory is complete from here on."""
@@ -85,6 +88,10 @@ def open_stage(
     """Lock `directory` for `stage` and say whether its work is new, to be resumed, or already complete."""
     if directory.exists() and not directory.is_dir():
         raise BadRequest(f"{directory}: a file is in the way; give a directory for the output of `{stage}`")
+    for path in inputs:
+        if directory.resolve() in path.resolve().parents:
+            raise BadRequest(f"{directory}: holds {path}, which is read; choose another directory for the output")
+    fresh = not directory.exists()
     try:
         directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(directory, os.O_RDONLY)
@@ -101,9 +108,9 @@ def open_stage(
             "inputs": {name: file_hash(path) for name, path in zip(_short_names(inputs), inputs, strict=True)},
         }
         if overwrite:
-            _make_room(directory)
+            _make_room(directory, stage)
         _agree(directory, request)
-        opened = Stage(directory, request)
+        opened = Stage(directory, request, fresh=fresh)
         if not opened.complete:
             opened.write_json(REQUEST, request)
         yield opened
@@ -174,11 +181,14 @@ def _agree(directory: Path, request: dict[str, Any]) -> None:
         raise BadRequest(f"{directory}: not empty and not made by discodvt; choose another directory")
 
 
-def _make_room(directory: Path) -> None:
-    """Set aside a finished work, clear an unfinished one; never touch what this program did not make."""
+def _make_room(directory: Path, stage: str) -> None:
+    """Set aside a finished work, clear an unfinished one; never touch what this stage of this program did not make."""
     finished = (directory / MANIFEST).exists()
     if not finished and not (directory / REQUEST).exists() and any(directory.iterdir()):
         raise BadRequest(f"{directory}: not made by discodvt, will not overwrite it; choose another directory")
+    made_by = read_manifest(directory)["stage"] if finished else stage
+    if made_by != stage:
+        raise BadRequest(f"{directory}: made by `{made_by}`, `{stage}` will not overwrite it; choose another directory")
     if finished:
         _set_aside(directory)
     else:

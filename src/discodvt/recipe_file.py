@@ -16,7 +16,9 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BadRequest(f"{path}: no such recipe") from None
+        raise BadRequest(f"{path}: no such recipe; recipes/ has some to start from") from None
+    except OSError as error:
+        raise BadRequest(f"{path}: {error.strerror}; give a recipe, a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"{path}: not a TOML file: {error}") from None
     for override in overrides:

@@ -1,6 +1,7 @@
 """What the README promises of the program: quick help, one-line errors, JSON alone on standard output."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -41,8 +42,9 @@ def test_the_public_names_can_be_imported() -> None:
     assert all(getattr(discodvt, name) for name in discodvt.__all__)
 
 
-def test_the_readmes_python_runs_as_printed() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+@pytest.mark.parametrize("page", ["README.md", "docs/writing.md"])
+def test_python_runs_as_printed(page: str) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     assert blocks
     for block in blocks:
         result = run(sys.executable, "-c", block)
@@ -79,6 +81,22 @@ def test_wrong_words_are_one_line(words: list[str], said: str) -> None:
     assert line.endswith(" --help")
 
 
+def test_prompts_come_from_standard_input_and_any_terminal_is_written_to() -> None:
+    words = [sys.executable, "-m", "discodvt", "generate", "--prompts", "-", "--max-tokens", "12"]
+    for option, encoding in ((["--show-plan"], "ascii"), (["--json"], "utf-8")):
+        result = subprocess.run(
+            [*words, *option],
+            input="A fox 🦊\n\nA bear\n".encode(),
+            capture_output=True,
+            timeout=120,
+            env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        )
+        assert result.returncode == 0, result.stderr
+        told = result.stdout.decode(encoding)
+        assert ("A fox ?" if encoding == "ascii" else "A fox 🦊") in told
+        assert "A bear" in told
+
+
 def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     program = typer.Typer()
 
@@ -90,4 +108,6 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     monkeypatch.setattr(sys, "argv", ["discodvt"])
     with pytest.raises(SystemExit, match="130"):
         main()
-    assert capsys.readouterr().err == "discodvt: interrupted; run the same command again to resume\n"
+    assert capsys.readouterr().err == (
+        "discodvt: interrupted; what is written is kept, and the same command goes on (`train` with --resume)\n"
+    )

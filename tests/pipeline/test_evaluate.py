@@ -100,11 +100,13 @@ def test_wrong_requests_end_in_one_line_and_exit_code_2(tmp_path, corpus):
     lines = stories.read_text().splitlines()
     (tmp_path / "corrupt.jsonl").write_text("\n".join([*lines[:4], lines[4][:20], *lines[5:]]))
     (tmp_path / "empty.jsonl").write_text("\n".join([*lines[:2], json.dumps({"id": "s1", "story": ""})]))
+    (tmp_path / "deep.jsonl").write_text("[" * 100_000)
     (tmp_path / "strange.jsonl").write_text(json.dumps({"id": "other", "story": "x"}))
     fewer, lone = write(tmp_path / "fewer.jsonl", skip=2), write(tmp_path / "one.jsonl", skip=COUNT - 1)
     requests = [
         ((tmp_path / "empty.jsonl", corpus), {}, "empty.jsonl:3: the story is empty"),
         ((tmp_path / "strange.jsonl", corpus), {}, "no reference with this id"),
+        ((tmp_path / "deep.jsonl", corpus), {}, "deep.jsonl:1: JSON nested too deep"),
         ((stories, fewer), {}, "stories.jsonl:11: no reference with this id, nor for 1 more of 12 stories"),
         ((fewer, stories), {}, "stories.jsonl:11: no story with this id, nor for 1 more of 12 references"),
         ((lone, lone), {}, "one.jsonl: intervals need more than one story; .* --resamples 0"),

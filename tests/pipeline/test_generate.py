@@ -177,7 +177,9 @@ def test_a_very_long_prompt_is_cut_with_a_warning(run):
 
 def test_wrong_requests(refused, models, tmp_path):
     refused("give a prompt")
-    refused("give a prompt", PROMPTS[0], "--prompts", tmp_path / "prompts.txt")
+    refused("a prompt and --prompts", PROMPTS[0], "--prompts", tmp_path / "prompts.txt")
+    refused("1,000,000,000 stories", PROMPTS[0], "-n", 1_000_000_000)
+    refused("both", PROMPTS[0], "--output", tmp_path / "a.jsonl", "--html", tmp_path / "a.jsonl")
     refused("prompt 2: .*empty", PROMPTS[0], " ")
     refused("prompts.txt: no such file", "--prompts", tmp_path / "prompts.txt")
     refused("-n 0: ", PROMPTS[0], "-n", 0)

@@ -112,6 +112,33 @@ def test_an_unreadable_input_leaves_what_was_to_be_overwritten(tmp_path: Path) -
     assert read_manifest(tmp_path)["stage"] == "make"
 
 
+def test_what_is_read_and_what_another_stage_made_is_never_overwritten(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    with open_stage(corpus, "prepare", config={}) as stage:
+        with stage.writing("test.parquet") as path:
+            path.write_text("stories")
+        stage.finish()
+    for target, inputs, message in (
+        (corpus, [corpus / "test.parquet"], "holds .*test.parquet, which is read"),
+        (tmp_path, [corpus / "test.parquet"], "holds .*test.parquet, which is read"),
+        (corpus, [], "made by `prepare`, `evaluate` will not overwrite it"),
+    ):
+        with (
+            pytest.raises(BadRequest, match=message),
+            open_stage(target, "evaluate", config={}, inputs=inputs, overwrite=True),
+        ):
+            pass
+    assert sorted(path.name for path in corpus.iterdir()) == ["manifest.json", "test.parquet"]
+
+
+def test_a_refused_request_leaves_no_directory_that_was_not_there(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    for name in ("mine", "new"):
+        with open_stage(tmp_path / name, "make", config={}) as stage:
+            stage.abandon()
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
 def test_a_directory_is_locked_while_in_use(tmp_path: Path) -> None:
     with (
         open_stage(tmp_path, "make", config={}),

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def table(title: str, rows: Sequence[Row]) -> Table:
     view = Table(title=title, title_justify="left")
     for heading in ("row", "ratio", "range", "promise", "", "note"):
         view.add_column(heading, overflow="fold")
-    marks = {True: "[green]kept[/]", False: "[red]broken[/]", None: ""}
+    marks = {True: Text("kept", "green"), False: Text("broken", "red"), None: Text()}
     for row in rows:
         spread = f"{row.low:.2f} to {row.high:.2f}"
         view.add_row(row.name, f"{row.ratio:.2f}", spread, row.promise, marks[row.kept], row.note)

@@ -5,6 +5,7 @@ Heavy libraries are imported inside the commands that need them, so `discodvt --
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import Annotated, NoReturn
 
 import typer
@@ -51,6 +52,9 @@ def _program(
 
 def main() -> None:
     """Run the program; what goes wrong becomes one line on standard error and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without emoji still shows the rest
     try:
         code = app(standalone_mode=False)
     except TyperException as error:
@@ -67,7 +71,7 @@ def main() -> None:
         _stop("out of memory; use fewer workers or shorter stories", 1)
     else:
         if code == INTERRUPTED:
-            _stop("interrupted; run the same command again to resume", code)
+            _stop("interrupted; what is written is kept, and the same command goes on (`train` with --resume)", code)
         sys.exit(code)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from discodvt.cli.console import err, out, print_json
+from discodvt.cli.console import check_writable, err, out, print_json
 from discodvt.errors import BadRequest
 
 
@@ -80,7 +80,7 @@ def study(
     for entry in found["codes"][:10]:
         phrases = ", ".join(f"“{one_line(gram['text'])}”" for gram in entry["grams"][:2])
         markers = ", ".join(f"{each['marker']} {each['share']:.0%}" for each in entry["markers"])
-        out.print(f"{entry['code']:>4} {entry['share']:6.1%}  {phrases}  {markers}", highlight=False, markup=False)
+        out.print(f"{entry['code']:>4} {entry['share']:6.1%}  {phrases}  {markers}", highlight=False)
     err.print(f"the whole dictionary: {target / PAGE}", soft_wrap=True)
 
 
@@ -149,6 +149,9 @@ def compare(
 
     if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
         raise BadRequest(f"--plot {plot}: give a file that ends in .png, .svg or .pdf")
+    for path in (table, plot):
+        if path is not None:
+            check_writable(path)
     runs = read_measured(measured)
     rows = comparison(runs)
     if table is not None:

@@ -13,8 +13,8 @@ from discodvt.errors import BadRequest
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-out = Console(soft_wrap=True)
-err = Console(stderr=True)
+out = Console(soft_wrap=True, markup=False)  # names may have brackets
+err = Console(stderr=True, markup=False)
 
 
 def progress() -> "Progress":
@@ -51,4 +51,11 @@ def check_writable(path: Path) -> None:
 
 def print_json(value: Any) -> None:
     """The one thing a command prints to standard output under --json."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    print_line(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_line(text: str) -> None:
+    """JSON to standard output, in UTF-8 whatever the terminal's encoding: that is what JSON is in."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", errors="replace"))
+    sys.stdout.buffer.flush()

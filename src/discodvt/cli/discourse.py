@@ -32,8 +32,8 @@ def fit(
         Path | None, typer.Option(help="Train on these pairs first: TSV or JSONL of s1, s2, marker; or a corpus.")
     ] = None,
     drop_unknown: Annotated[bool, typer.Option("--drop-unknown", help="Leave out other markers of --first.")] = False,
-    epochs: Annotated[float, typer.Option(min=0.001, help="Passes over the corpus's pairs.")] = 1.0,
-    first_epochs: Annotated[float, typer.Option(min=0.001, help="Passes over the pairs of --first.")] = 1.0,
+    epochs: Annotated[float, typer.Option(min=0.001, max=1e6, help="Passes over the corpus's pairs.")] = 1.0,
+    first_epochs: Annotated[float, typer.Option(min=0.001, max=1e6, help="Passes over the pairs of --first.")] = 1.0,
     learning_rate: Annotated[
         float | None, typer.Option(min=0, help="Default: 0.001 for small, 0.00002 for other encoders.")
     ] = None,

@@ -36,7 +36,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print only JSON on
         print_json(report)
     else:
         for name, state in report.items():
-            out.print(f"{name:>19}  {state}", markup=False)
+            out.print(f"{name:>19}  {state}")
     if any(state.startswith("MISSING") for state in report.values()):
         raise typer.Exit(1)
 

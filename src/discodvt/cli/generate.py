@@ -1,6 +1,5 @@
 """`discodvt generate`: stories to prompts, each written along a plan."""
 
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 from rich.text import Text
 
-from discodvt.cli.console import check_writable, err, out, progress
+from discodvt.cli.console import check_writable, err, out, print_line, progress
 from discodvt.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from discodvt.writing.stories_file import StoryRecord
 
 FEW = 5
+MOST_STORIES = 10_000_000
 
 
 def generate(
@@ -66,6 +66,8 @@ def generate(
         raise BadRequest("--plan and --plan-from: choose one")
     if html is not None:
         check_writable(html)
+        if output is not None and html.resolve() == output.resolve():
+            raise BadRequest(f"--output and --html are both {html}; give each a file of its own")
     asked = _prompts(prompt, prompts, stories_each)
 
     from discodvt.report.story_page import read_meanings, story_page
@@ -119,11 +121,17 @@ def generate(
 def _prompts(typed: list[str] | None, file: Path | None, stories_each: int) -> "list[Prompt]":
     from discodvt.writing.prompts import read_prompts, typed_prompts
 
-    if bool(typed) == (file is not None):
+    if typed and file is not None:
+        raise BadRequest("a prompt and --prompts: give one of the two")
+    if not typed and file is None:
         raise BadRequest("give a prompt, such as discodvt generate 'The fox who lost his hat', or --prompts FILE")
     if stories_each < 1:
         raise BadRequest(f"-n {stories_each}: expected at least one story to a prompt")
-    return read_prompts(file) if file is not None else typed_prompts(typed or [])
+    source = Path("/dev/stdin") if str(file) == "-" else file
+    asked = read_prompts(source) if source is not None else typed_prompts(typed or [])
+    if len(asked) * stories_each > MOST_STORIES:
+        raise BadRequest(f"-n {stories_each}: {len(asked) * stories_each:,} stories; ask for at most {MOST_STORIES:,}")
+    return asked
 
 
 def _stream(
@@ -166,8 +174,7 @@ def _tell(records: "Iterator[StoryRecord]", total: int, shown: str, *, keep: boo
 
 def _show(record: "StoryRecord", shown: str, *, alone: bool) -> None:
     if shown == "json":
-        sys.stdout.write(record.as_line())
-        sys.stdout.flush()
+        print_line(record.as_line())
     elif shown == "plan":
         from discodvt.report.story_view import PlanView
 

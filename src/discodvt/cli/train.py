@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from discodvt.cli.console import err, out, progress
 from discodvt.errors import BadRequest
@@ -44,9 +45,11 @@ def train(
                 if not err.is_terminal:
                     err.print(f"step {event.step}/{event.total}  {_line(event.figures)}", soft_wrap=True)
             elif event.kind == "valid":
-                err.print(f"[bold]valid[/] {event.step}/{event.total}  {_line(event.figures)}", soft_wrap=True)
+                figures = f" {event.step}/{event.total}  {_line(event.figures)}"
+                err.print(Text.assemble(("valid", "bold"), figures), soft_wrap=True)
             elif event.kind == "warning":
-                err.print(f"[yellow]warning[/] at step {event.step}: {event.message}", soft_wrap=True)
+                message = f" at step {event.step}: {event.message}"
+                err.print(Text.assemble(("warning", "yellow"), message), soft_wrap=True)
             else:
                 out.print(event.message, highlight=False)
 

@@ -43,7 +43,8 @@ def read_lines(path: Path) -> Iterator[Line]:
                 where = f"byte {offset + error.start}{' of the unpacked text' if codec else ''}"
                 raise BadRequest(f"{path}:{number}: not UTF-8 at {where}; save the file as UTF-8") from None
             offset += len(line)
-            yield Line(number, text.removeprefix("\ufeff") if number == 1 else text, raw.tell())
+            position = raw.tell() if raw.seekable() else offset  # a pipe tells nothing
+            yield Line(number, text.removeprefix("\ufeff") if number == 1 else text, position)
     if number == 0:
         raise BadRequest(f"{path}: the file is empty; give one with stories in it")
 

@@ -103,7 +103,8 @@ def compare_measures(ours: Measure, theirs: Measure, draws: Draws, folds: Weight
     drawn_a, drawn_b = replicate(ours, draws), replicate(theirs, draws)
     if drawn_a is not None and drawn_b is not None:
         drawn = drawn_a - drawn_b
-        low, high = (end.tolist() for end in interval(difference, drawn, ours.resampling, draws))
+        limits = (-1.0, 1.0) if ours.unit == "fraction" else (None, None)
+        low, high = (end.clip(*limits).tolist() for end in interval(difference, drawn, ours.resampling, draws))
         scale = 1.0 if ours.resampling == "bootstrap" else draws.scale
         beyond = np.abs(scale * (drawn - drawn.mean(axis=0))) >= np.abs(difference)
         p_bootstrap = ((1 + beyond.sum(axis=0)) / (1 + len(drawn))).tolist()

@@ -128,6 +128,8 @@ def json_object(path: Path, line: Line) -> dict[str, Any]:
         record = json.loads(line.content)
     except json.JSONDecodeError as error:
         raise BadRequest(f"{where}: not JSON ({error.msg}, column {error.colno}); repair or remove the line") from None
+    except RecursionError:
+        raise BadRequest(f"{where}: JSON nested too deep; repair or remove the line") from None
     if not isinstance(record, dict):
         raise BadRequest(f"{where}: found {type(record).__name__}, expected an object; repair or remove the line")
     return record

@@ -36,10 +36,12 @@ class Settings:
         _check(self.top_k >= 0, f"top_k {self.top_k}", "0 (off) or more")
         _check(0 <= self.min_p < 1, f"min_p {self.min_p:g}", "0 (off) or more, and below 1")
         penalty = self.repetition_penalty
-        _check(penalty is None or 0 < penalty < _LARGE, f"repetition_penalty {penalty}", "above 0")
+        _check(penalty is None or 0 < penalty < _LARGE, f"repetition_penalty {penalty}", "above 0, up to a million")
         for name in ("temperature", "plan_temperature"):
             value = getattr(self, name)
-            _check(value is None or 0 <= value < _LARGE, f"{name} {value}", "0 (no chance) or more")
+            _check(
+                value is None or 0 <= value < _LARGE, f"{name} {value}", "0 (no chance) or more, and below a million"
+            )
         for unit in ("tokens", "codes"):
             low, high = getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
             _check(low is None or low >= 0, f"min_{unit} {low}", "0 or more")

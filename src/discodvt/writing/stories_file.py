@@ -47,9 +47,11 @@ class StoryRecord:
             plan = tuple(int(code) for code in value["plan"])
             segments = tuple((int(code), int(start), int(end)) for code, start, end in value.get("segments", ()))
             return cls(**texts, plan=plan, seed=int(value["seed"]), segments=segments)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else error
-            raise BadRequest(f"{place}: no story of `discodvt generate` ({reason}); mend or remove the line") from None
+            raise BadRequest(
+                f"{place}: no story of `discodvt generate` ({reason}); repair or remove the line"
+            ) from None
 
 
 class StoriesFile:

@@ -91,6 +91,13 @@ def test_prompts_that_favour_one_system_by_chance_are_rarely_starred():
     assert 0.02 < np.mean(starred) < 0.08
 
 
+def test_no_difference_of_shares_goes_beyond_one():
+    same, other = [["a"] * 40] * 3, texts(3, seed=1, length=40)
+    for one, two in ((same, other), (other, same)):
+        for each in compare(one, two, other, resamples=50).values():
+            assert -1 <= each.low <= each.high <= 1, each.name
+
+
 def test_folds_are_ten_of_prompts_and_do_not_depend_on_the_order_of_stories():
     a, b, references = texts(40, seed=1), texts(40, seed=5), texts(40, seed=2)
     prompts = [f"prompt {n // 2}" for n in range(40)]

@@ -123,8 +123,9 @@ def _text(row: int, occurrences: Occurrences, segments: Segments, step: int = 0)
 
 
 def _spread(count: int) -> Ints:
-    """A few numbers below `count`, evenly spaced and away from the ends."""
-    return np.unique(((np.arange(EXAMPLES) + 0.5) * count / EXAMPLES).astype(np.int64))
+    """A few numbers below `count`, evenly spaced and away from the ends; none below 0."""
+    few = min(EXAMPLES, count)
+    return ((np.arange(few) + 0.5) * count / max(few, 1)).astype(np.int64)
 
 
 def _cosines(embedding: Floats, used: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Floats:

@@ -109,6 +109,9 @@ def test_examples_are_taken_where_a_code_has_text(tokenizer):
     occurrences = Occurrences.of(ragged([[0, 0]] * 6), 1)
     (entry,) = describe_codes(occurrences, segments, Tokens(*(ragged([[]] * 6) for _ in range(4))), np.ones((1, 2)))
     assert [example["text"] for example in entry["examples"]] == [" ".join(WORDS[:8])] * 3
+    occurrences = Occurrences.of(ragged([[0, 1]] * 6), 2)
+    entries = describe_codes(occurrences, segments, Tokens(*(ragged([[]] * 6) for _ in range(4))), np.ones((2, 2)))
+    assert [len(entry["examples"]) for entry in entries] == [3, 0]
 
 
 def test_stories_are_told_as_codes_and_text(tokenizer):

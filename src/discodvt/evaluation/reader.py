@@ -10,6 +10,7 @@ from transformers.utils import logging
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT, DiscoDVTConfig
 from discodvt.model.configuration import bart_shape
+from discodvt.model.quiet import quiet_libraries
 from discodvt.training.weights import check_source
 
 
@@ -27,7 +28,7 @@ def open_reader(source: str) -> Reader:
     check_source(source)
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # weights of a head that is not read are no news; missing ones are looked for below
-    logging.disable_progress_bar()
+    quiet_libraries()
     try:
         config = AutoConfig.from_pretrained(source)
         kind: Any = DiscoDVT if isinstance(config, DiscoDVTConfig) else AutoModel

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs, DistributedType
-from transformers.utils.logging import disable_progress_bar
 
 from discodvt.artefacts import MANIFEST, REQUEST, open_stage
 from discodvt.config import Recipe
 from discodvt.corpus import split_files
 from discodvt.data.batches import Order
 from discodvt.errors import BadRequest
+from discodvt.model.quiet import quiet_libraries
 from discodvt.training.assembly import Parts, assemble
 from discodvt.training.card import write_card
 from discodvt.training.checkpoints import Checkpoints
@@ -34,7 +34,7 @@ from discodvt.training.watchdog import Figures, Watchdog
 def train(recipe: Recipe, directory: Path, *, resume: bool = False, overwrite: bool = False) -> Iterator[Event]:
     """Train the recipe's stage into `directory`; what happens is yielded as it happens."""
     done = not overwrite and _is_done(directory, resume)
-    disable_progress_bar()  # of transformers, which draws one for every checkpoint
+    quiet_libraries()
     accelerator = Accelerator(
         mixed_precision="bf16" if _bf16(recipe) else "no",
         kwargs_handlers=[DistributedDataParallelKwargs(gradient_as_bucket_view=True)],

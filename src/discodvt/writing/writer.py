@@ -293,7 +293,7 @@ def manner_of(settings: Settings, own: Manner) -> Manner:
 
 
 def _hugging_face(kind: Any, directory: Path, device: torch.device) -> Any:
-    from transformers.utils.logging import disable_progress_bar
+    from discodvt.model.quiet import quiet_libraries
 
-    disable_progress_bar()  # which transformers draws for every checkpoint
+    quiet_libraries()
     return kind.from_pretrained(directory, dtype=torch.float32, use_safetensors=True).to(device).eval()

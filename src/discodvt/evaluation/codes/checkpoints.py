@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 import torch
 from transformers import AutoConfig, BartForConditionalGeneration, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils.logging import disable_progress_bar
 
 from discodvt.artefacts import MANIFEST, file_hash
 from discodvt.config import Data
 from discodvt.data.subwords import open_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT, PlanPrior
+from discodvt.model.quiet import quiet_libraries
 from discodvt.training.weights import check_source
 
 WEIGHTS = "model.safetensors"
@@ -71,7 +71,7 @@ def open_model(kind: type[Opened], source: Path, device: torch.device) -> Opened
     """A checkpoint of this kind of model, in float32 and at rest; one of another kind is refused."""
     wanted: str = kind.config_class.model_type  # type: ignore[union-attr]
     check_source(str(source))
-    disable_progress_bar()  # of transformers, which draws one for every checkpoint
+    quiet_libraries()
     try:
         found = AutoConfig.from_pretrained(source).model_type
     except (OSError, ValueError) as error:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers.utils.logging import disable_progress_bar
 
 from discodvt.artefacts import Stage, open_stage
 from discodvt.discourse.labels import MARKERS
@@ -25,6 +24,7 @@ from discodvt.evaluation.discourse.fitting import Fitting, Phase
 from discodvt.evaluation.discourse.pairs import Pair
 from discodvt.evaluation.discourse.sources import annotated_pairs, pair_file
 from discodvt.evaluation.matching import reference_file
+from discodvt.model.quiet import quiet_libraries
 from discodvt.training.checkpoints import Checkpoints
 from discodvt.training.journal import Journal
 from discodvt.training.loop import Event
@@ -50,7 +50,7 @@ def fit_classifier(
     overwrite: bool = False,
 ) -> Iterator[Event]:
     """Fit a classifier to the marker pairs of `corpus` (after those of `first`); what happens is yielded."""
-    disable_progress_bar()  # of transformers, which draws one for every checkpoint
+    quiet_libraries()
     sources = _sources(corpus, first)
     config = {
         "encoder": encoder,

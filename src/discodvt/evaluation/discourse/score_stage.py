@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers.utils.logging import disable_progress_bar
 
 from discodvt.artefacts import file_hash, open_stage, read_manifest
 from discodvt.discourse.labels import CATEGORIES, MARKERS
@@ -22,6 +21,7 @@ from discodvt.evaluation.discourse.sources import PairedStory, Progress, read_pa
 from discodvt.evaluation.intervals import need_spread, plan_draws
 from discodvt.evaluation.matching import Match, match, reference_file
 from discodvt.evaluation.scores import Score
+from discodvt.model.quiet import quiet_libraries
 
 DISCOURSE = "discourse.json"
 SCORE_STAGE = "discourse-score"
@@ -44,7 +44,7 @@ def score_files(
     progress: Progress = lambda done, total: None,
 ) -> dict[str, Any]:
     """Score stories beside human references; `docs/discourse-evaluation.md` says what is returned and written."""
-    disable_progress_bar()  # of transformers, which draws one when the classifier is opened
+    quiet_libraries()
     manifest = read_manifest(classifier, FIT_STAGE)
     given = {"stories": stories, "references": references} | ({"against": against} if against else {})
     files = {role: reference_file(path, split) for role, path in given.items()}

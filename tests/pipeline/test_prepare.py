@@ -110,7 +110,7 @@ def test_books(tmp_path: Path, run: Program) -> None:
     assert run("books", tmp_path / "a.txt", tmp_path / "out", "--segment-length", 40, "--no-deduplicate").code == 0
     ((stories,)) = corpus(tmp_path / "out").values()
     assert [len(story.story.split()) for story in stories] == [40, 40, 40]
-    assert "no story is left of 0 read" in run.refused("books", tmp_path / "a.txt", tmp_path / "none")
+    assert "no story was read" in run.refused("books", tmp_path / "a.txt", tmp_path / "none")
 
 
 def test_books_by_subwords(tmp_path: Path, run: Program, shared: Path) -> None:

@@ -191,7 +191,7 @@ def _table(headings: list[str], rows: Any) -> Any:
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number else "left", no_wrap=number == 0)
+        table.add_column(heading, justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
     return table

@@ -106,7 +106,9 @@ class _Preparation:
                     writers[split] = stack.enter_context(RowWriter(path, CORPUS_SCHEMA))
                 writers[split].write(asdict(story))
             if not writers:
-                reasons = ", ".join(f"{count} {reason}" for reason, count in self.tally.dropped.items()) or "no rows"
+                if not self.tally.read:
+                    raise BadRequest("no story was read; check the source, and options that cut it into stories")
+                reasons = ", ".join(f"{count} {reason}" for reason, count in self.tally.dropped.items())
                 raise BadRequest(f"no story is left of {self.tally.read} read ({reasons}); loosen the options")
         return self.tally
 

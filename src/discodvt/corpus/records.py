@@ -15,6 +15,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from discodvt.artefacts import REQUEST
 from discodvt.errors import BadRequest
 
 SPLITS = ("train", "valid", "test")
@@ -44,6 +45,8 @@ class Story:
 def split_files(directory: Path) -> dict[str, Path]:
     """The split files a corpus directory has, in their fixed order."""
     found = {split: directory / f"{split}.parquet" for split in SPLITS if (directory / f"{split}.parquet").is_file()}
+    if not found and (directory / REQUEST).exists():
+        raise BadRequest(f"{directory}: unfinished; run its command again to resume it")
     if not found:
         raise BadRequest(
             f"{directory}: no {', '.join(f'{s}.parquet' for s in SPLITS)}; make a corpus with `discodvt prepare`"

@@ -76,7 +76,12 @@ def match(
     told_of = {name for name, _ in matched}
     alone = [told for (name, _), told in first.items() if name not in known]
     unused = [told for name, group in known.items() if name not in told_of for told in group]
-    if alone and not (drop_unmatched and matched):
+    if not matched:
+        raise BadRequest(
+            f"{alone[0].where}: no reference with this {by}, nor with that of any other story; "
+            "check --references, --split and --match"
+        )
+    if alone and not drop_unmatched:
         raise BadRequest(_unmatched(alone, "reference", by, f"{len(first)} stories"))
     if unused and not drop_unmatched:
         raise BadRequest(_unmatched(unused, "story", by, f"{len(references)} references"))

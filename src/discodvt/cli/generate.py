@@ -26,7 +26,7 @@ def generate(
         list[str] | None, typer.Argument(metavar="PROMPT...", help="A title or a first sentence.", show_default=False)
     ] = None,
     prompts: Annotated[
-        Path | None, typer.Option(help="A file of prompts: text, one a line; or JSONL, CSV, Parquet with `prompt`.")
+        Path | None, typer.Option(help="Prompts: text, one a line (- for standard input); or JSONL, CSV, Parquet.")
     ] = None,
     model: Annotated[
         str | None, typer.Option(metavar="DIR|HUB_ID", help="A writer; default: the storyteller that ships.")

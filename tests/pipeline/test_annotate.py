@@ -30,10 +30,10 @@ SENTENCES = (
 )
 
 
-def make_corpus(directory: Path, *, train: int, valid: int = 0) -> Path:
+def make_corpus(directory: Path, *, train: int, valid: int = 0, test: int = 0) -> Path:
     rng = random.Random(1)
     with open_stage(directory, "prepare", config={}) as stage:
-        for split, count in (("train", train), ("valid", valid)):
+        for split, count in (("train", train), ("valid", valid), ("test", test)):
             if count:
                 rows = (
                     {"id": f"{split}-{n}", "prompt": "p", "story": " ".join(rng.choices(SENTENCES, k=4))}
@@ -117,6 +117,16 @@ def test_a_finished_directory_is_left_alone(corpus: Path, undisturbed: Path) -> 
     assert {path: path.stat().st_mtime_ns for path in undisturbed.iterdir()} == before
 
 
+def test_run_again_it_says_that_it_was_complete_and_the_same_as_before(tmp_path: Path) -> None:
+    corpus = make_corpus(tmp_path / "corpus", train=3, valid=2, test=1)
+    first, second = annotate(corpus, tmp_path / "out"), annotate(corpus, tmp_path / "out")
+    assert "already complete" not in first.stdout
+    assert [line.split()[0] for line in first.stdout.splitlines()[:3]] == ["train:", "valid:", "test:"]
+    assert "test: 1 story, " in first.stdout
+    assert second.stdout == f"{tmp_path / 'out'}: already complete\n{first.stdout}"
+    assert list(json.loads(annotate(corpus, tmp_path / "out", "--json").stdout)) == ["train", "valid", "test"]
+
+
 def refused(result: subprocess.CompletedProcess[str], *words: str, code: int = 2) -> None:
     assert result.returncode == code, result.stderr
     lines = result.stderr.strip().splitlines()
@@ -143,7 +153,7 @@ def test_a_wrong_parser_leaves_the_directory_as_it_was(tmp_path: Path) -> None:
     corpus, out = make_corpus(tmp_path / "corpus", train=3), tmp_path / "out"
     for workers in (1, 2):
         refused(annotate(corpus, out, "--parser", "spacy:nope", "--workers", workers), "'nope' cannot be opened")
-        assert list(out.iterdir()) == []
+        assert not out.exists()
     annotate_corpus(corpus, out)
     before = contents(out)
     with pytest.raises(BadRequest, match="nope"):

@@ -49,7 +49,8 @@ def _annotate_corpus(corpus: Path, target: Path, parser: str, workers: int, *, o
         def advance(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
-        facts = annotate_corpus(corpus, target, parser=parser, workers=workers, overwrite=overwrite, progress=advance)
+        result = annotate_corpus(corpus, target, parser=parser, workers=workers, overwrite=overwrite, progress=advance)
+    facts = result.facts
     relations: dict[str, int] = {}
     for split in facts.values():
         for label, count in split["relations"].items():
@@ -60,10 +61,13 @@ def _annotate_corpus(corpus: Path, target: Path, parser: str, workers: int, *, o
     if as_json:
         print_json(facts)
         return
+    if result.already_complete:
+        out.print(f"{target}: already complete")
     for split, fact in facts.items():
         known = sum(count for label, count in fact["relations"].items() if label != "unknown")
         neighbours = sum(fact["relations"].values())
-        size = f"{fact['stories']:,} stories, {fact['edus']:,} EDUs"
+        stories = "1 story" if fact["stories"] == 1 else f"{fact['stories']:,} stories"
+        size = stories + (", 1 EDU" if fact["edus"] == 1 else f", {fact['edus']:,} EDUs")
         out.print(f"{split}: {size}, {known:,} of {neighbours:,} neighbours labelled")
     for marker, share in sorted(marker_shares(relations).items(), key=lambda item: -item[1]):
         out.print(f"{marker:>9} {'█' * round(60 * share)} {100 * share:.1f}%")

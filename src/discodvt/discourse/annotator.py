@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, tee
 
 from discodvt.discourse.annotation import Annotation, Sentence, annotate_sentences
-from discodvt.discourse.parsers import Parser, load_parser, pieces
+from discodvt.discourse.parsers import Parser, Piece, load_parser, pieces
 
-BATCH_CHARACTERS = 40_000
+BATCH_CHARACTERS = 20_000
 
 
 class Annotator:
@@ -23,32 +23,36 @@ class Annotator:
         return next(self.annotate_many([text]))
 
     def annotate_many(self, texts: Iterable[str]) -> Iterator[Annotation]:
-        """Annotate texts one after the other, parsed in batches of bounded size; the order is kept."""
-        for batch in _batches(texts):
-            yield from self._annotate_batch(batch)
+        """Annotate texts one after the other, in their order; of a text of any length little is in memory at a time."""
+        ahead, texts = tee(texts)
+        parsed = self._parsed(ahead)
+        for text in texts:
+            yield annotate_sentences(text, iter(parsed.__next__, None), self.parser.scheme)
 
-    def _annotate_batch(self, texts: list[str]) -> list[Annotation]:
-        cut = [list(pieces(text)) for text in texts]
-        parsed = iter(self.parser.parse([piece.text for parts in cut for piece in parts]))
-        annotations = []
-        for text, parts in zip(texts, cut, strict=True):
-            found = zip(parts, islice(parsed, len(parts)), strict=True)
-            sentences = [_placed(sentence, piece.place) for piece, some in found for sentence in some]
-            annotations.append(annotate_sentences(text, sentences, self.parser.scheme))
-        for _ in parsed:  # let the parser finish its batch
-            raise RuntimeError(f"{self.parser.name} gave more results than pieces")
-        return annotations
+    def _parsed(self, texts: Iterable[str]) -> Iterator[Sentence | None]:
+        """The sentences of each text at their offsets in it, and None behind the last of each."""
+        for batch in _batches(piece for text in texts for piece in chain(pieces(text), (None,))):
+            parsed = iter(self.parser.parse([piece.text for piece in batch if piece is not None]))
+            for piece in batch:
+                if piece is None:
+                    yield None
+                else:
+                    yield from (_placed(sentence, piece.place) for sentence in next(parsed))
+            for _ in parsed:
+                raise RuntimeError(f"{self.parser.name} gave more results than pieces")
 
 
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
+def _batches(cut: Iterable[Piece | None]) -> Iterator[list[Piece | None]]:
+    """Pieces for one call of the parser, whose memory grows with their length: of one text, or of many short ones."""
+    batch: list[Piece | None] = []
     size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size >= BATCH_CHARACTERS:
+    for piece in cut:
+        length = len(piece.text) if piece is not None else 0
+        if size + length > BATCH_CHARACTERS and size:
             yield batch
             batch, size = [], 0
+        batch.append(piece)
+        size += length
     if batch:
         yield batch
 

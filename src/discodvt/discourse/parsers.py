@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -76,7 +77,7 @@ def pieces(text: str, *, size: int = PIECE_CHARACTERS) -> Iterator[Piece]:
     """
     text = _SURROGATE.sub("\ufffd", text)  # one character for one: offsets stay true
     start = 0
-    for end in (*(match.end() for match in _ENDS.finditer(text)), len(text)):
+    for end in chain((match.end() for match in _ENDS.finditer(text)), (len(text),)):
         for low, high in _bounded(text, start, end, size):
             words = [match.span() for match in _WORD.finditer(text, low, high)]
             if words:

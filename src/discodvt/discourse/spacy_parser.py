@@ -34,10 +34,10 @@ class SpacyParser:
                 self.nlp.vocab.strings.add(label)
         self._markers = np.array([self.nlp.vocab.strings.add(marker) for marker in MARKERS], dtype=np.uint64)
 
-    def parse(self, pieces: Sequence[str]) -> Iterator[list[Sentence]]:
+    def parse(self, pieces: Sequence[str]) -> list[list[Sentence]]:
         with self.nlp.memory_zone():  # the vocabulary forgets the words of these pieces again: memory stays flat
-            for doc in self.nlp.pipe(pieces, batch_size=max(len(pieces), 1)):
-                yield list(self._sentences(doc))
+            docs = self.nlp.pipe(pieces, batch_size=max(len(pieces), 1))
+            return [list(self._sentences(doc)) for doc in docs]
 
     def _sentences(self, doc: Doc) -> Iterator[Sentence]:
         table = doc.to_array(_COLUMNS)

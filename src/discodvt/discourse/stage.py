@@ -49,6 +49,14 @@ class _Shard:
         return f"{SHARDS}/{self.split}-{self.number:06d}.parquet"
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The facts of the manifest for each split, in the order of the corpus, and whether they were there already."""
+
+    facts: dict[str, Any]
+    already_complete: bool = False
+
+
 def annotate_corpus(
     corpus: Path,
     out: Path,
@@ -57,8 +65,8 @@ def annotate_corpus(
     workers: int = 1,
     overwrite: bool = False,
     progress: Progress = lambda done, total: None,
-) -> dict[str, Any]:
-    """Annotate every split of `corpus` into `out`; returns the facts of its manifest, one entry a split."""
+) -> Result:
+    """Annotate every split of `corpus` into `out`."""
     sources = split_files(corpus)
     counts = {split: row_count(path) for split, path in sources.items()}
     total = sum(counts.values())
@@ -66,7 +74,8 @@ def annotate_corpus(
         out, "annotate", config={"parser": parser}, inputs=list(sources.values()), overwrite=overwrite
     ) as stage:
         if stage.complete:
-            return stage.facts
+            known = stage.facts
+            return Result({split: known[split] for split in sources}, already_complete=True)
         shards = [
             _Shard(path, split, number)
             for split, path in sources.items()
@@ -92,7 +101,7 @@ def annotate_corpus(
         facts = {split: asdict(summarise(out / f"{split}.parquet")) for split in sources}
         rmtree(out / SHARDS, ignore_errors=True)
         stage.finish(**facts)
-        return facts
+        return Result(facts)
 
 
 @dataclass(frozen=True, slots=True)

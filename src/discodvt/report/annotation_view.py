@@ -1,23 +1,33 @@
 """A story with its EDUs and relations: in the terminal, and as a page of its own (no network)."""
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from html import escape
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.columns import Columns
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
-from discodvt.discourse import CATEGORIES, Annotation, category_of, marker_of
+from discodvt.discourse import CATEGORIES, LABELS, Annotation, category_of, marker_of
+from discodvt.report.story_view import printable
 
 COLOURS = {"concession": "#c678dd", "causal": "#e06c75", "temporal": "#61afef", "conjunction": "#98c379"}
 PLAIN = "#7f848e"
+RELATION = max(map(len, LABELS))  # columns
+NARROWEST = 10  # columns of text, on however narrow a terminal
 
 
-def _numbered(text: str, annotation: Annotation) -> Iterator[tuple[int, str, str | None]]:
-    """Each EDU with its number and the relation that links it to the one before."""
+Marked = tuple[int, int, str]  # start, end, marker
+
+
+def _numbered(text: str, annotation: Annotation) -> Iterator[tuple[int, str, str | None, list[Marked]]]:
+    """Each EDU with its number, the relation that links it to the one before, and the connectives in it."""
+    starts = [start for start, _ in annotation.edus]
+    marked: list[list[Marked]] = [[] for _ in starts]
+    for mention in annotation.mentions:
+        marked[bisect_right(starts, mention.start) - 1].append((mention.start, mention.end, mention.marker))
     for number, (start, end) in enumerate(annotation.edus):
-        yield number, text[start:end], annotation.relations[number - 1] if number else None
+        yield number, text[start:end], annotation.relations[number - 1] if number else None, marked[number]
 
 
 def _colour(label: str | None) -> str:
@@ -25,57 +35,74 @@ def _colour(label: str | None) -> str:
     return COLOURS[category] if category else PLAIN
 
 
-def _markers_in(annotation: Annotation, start: int, end: int) -> list[tuple[int, int, str]]:
-    return [(m.start, m.end, m.marker) for m in annotation.mentions if start <= m.start < end]
-
-
-def legend() -> Text:
-    line = Text()
-    for category, markers in CATEGORIES.items():
-        line.append("■ ", style=COLOURS[category]).append(f"{category} ", style="bold").append(
-            f"({', '.join(markers)})   "
-        )
-    return line
+def legend() -> Columns:
+    """The categories with their markers, side by side as far as the width allows."""
+    keys = (
+        Text.assemble(("■ ", COLOURS[category]), (f"{category} ", "bold"), f"({', '.join(markers)})")
+        for category, markers in CATEGORIES.items()
+    )
+    return Columns(keys, padding=(0, 3))
 
 
 def terminal_view(text: str, annotation: Annotation) -> RenderableType:
     """EDUs line by line; beside each the relation to the one before, in the colour of its category."""
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(justify="right", style="dim", no_wrap=True)
-    grid.add_column(no_wrap=True, min_width=18)
-    grid.add_column(ratio=1)
-    for number, piece, label in _numbered(text, annotation):
-        start, end = annotation.edus[number]
-        colour = _colour(label)
-        body = Text(piece.strip(), style=colour if label and marker_of(label) else "")
-        lead = start + len(piece) - len(piece.lstrip())
-        for begin, finish, marker in _markers_in(annotation, start, end):
-            body.stylize(f"bold underline {_colour(marker)}", begin - lead, finish - lead)
-        name = Text("·" if label is None or not marker_of(label) else label, style=colour)
-        grid.add_row(str(number + 1), name, body)
+    return _TerminalView(text, annotation)
+
+
+class _TerminalView:
+    """Made row by row: a table would measure them all first, slow for a book."""
+
+    def __init__(self, text: str, annotation: Annotation) -> None:
+        self.text = text
+        self.annotation = annotation
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield legend()
+        yield Text()
+        yield from self._rows(console, options.max_width)
+        yield Text()
+        yield from Text(_summary(self.annotation), style="dim").wrap(console, options.max_width)
+
+    def _rows(self, console: Console, width: int) -> Iterator[Text]:
+        digits = len(str(len(self.annotation.edus)))
+        room = max(width - digits - RELATION - 2, NARROWEST)
+        for number, piece, label, markers in _numbered(self.text, self.annotation):
+            colour = _colour(label)
+            name = label if label and marker_of(label) else None
+            # Pictures for control characters: a terminal must not obey them. Every character keeps its place.
+            body = Text(printable(piece.strip().replace("\r\n", " \n")), style=colour if name else "")
+            lead = self.annotation.edus[number][0] + len(piece) - len(piece.lstrip())
+            for begin, finish, marker in markers:
+                body.stylize(f"bold underline {_colour(marker)}", begin - lead, finish - lead)
+            head = Text.assemble((f"{number + 1:>{digits}} ", "dim"), (f"{name or '·':<{RELATION}} ", colour))
+            for line in body.wrap(console, room):
+                yield head + line
+                head = Text(" " * len(head))
+
+
+def _summary(annotation: Annotation) -> str:
+    count, total = len(annotation.edus), len(annotation.relations)
     known = sum(marker_of(label) is not None for label in annotation.relations)
-    total = len(annotation.relations)
-    summary = Text(f"{len(annotation.edus)} EDUs, {known} of {total} neighbours linked by a marker", style="dim")
-    return Group(legend(), Padding(grid, (1, 0)), summary)
+    return f"{count} {'EDU' if count == 1 else 'EDUs'}, {known} of {total} neighbours linked by a marker"
 
 
 def html_page(text: str, annotation: Annotation, *, title: str) -> str:
     """One self-contained page: the story in colour, each EDU telling its relation when pointed at."""
     body = []
-    for number, piece, label in _numbered(text, annotation):
+    for number, piece, label, markers in _numbered(text, annotation):
         start, end = annotation.edus[number]
         body.append(piece[: len(piece) - len(piece.lstrip())])
         start, end = start + len(body[-1]), end - (len(piece) - len(piece.rstrip()))
         category = (category_of(label) if label else None) or "unknown"
         tip = "first EDU" if label is None else f"{label.replace('_', ' ')} (to EDU {number})"
-        inner = _with_markers(text, start, end, _markers_in(annotation, start, end))
+        inner = _with_markers(text, start, end, markers)
         body.append(f'<span class="edu {category}" tabindex="0" data-tip="{number + 1}: {escape(tip)}">{inner}</span>')
         body.append(piece[len(piece.rstrip()) :])
     keys = "".join(f'<span class="key {c}">{c}: {", ".join(m)}</span>' for c, m in CATEGORIES.items())
     return _PAGE.format(title=escape(title), keys=keys, story="".join(body), style=_style())
 
 
-def _with_markers(text: str, start: int, end: int, markers: list[tuple[int, int, str]]) -> str:
+def _with_markers(text: str, start: int, end: int, markers: list[Marked]) -> str:
     parts, at = [], start
     for begin, finish, marker in markers:
         parts += [escape(text[at:begin]), f'<b class="{category_of(marker)}">{escape(text[begin:finish])}</b>']

@@ -1,6 +1,8 @@
 """Any text is cut into EDUs that tile it, with one relation fewer, the same alone or in any batch."""
 
+import gc
 import re
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 from discodvt.discourse import LABELS, Annotation, Annotator
 from discodvt.discourse.annotation import Sentence, _mended
 from discodvt.discourse.parsers import pieces
+from discodvt.discourse.schemes import UD2
+from discodvt.discourse.trees import Tree
 
 WORDS = st.sampled_from(
     "the fox ran home and then because he was tired , . ! ? \n \r\n \t \u00a0 \u2028 “ ” 🦊 café although so also "
@@ -83,6 +87,67 @@ def test_lone_surrogates_keep_their_place(annotator: Annotator) -> None:
 def test_a_huge_text_without_a_full_stop_is_done(annotator: Annotator, unit: str) -> None:
     text = unit * (8_000 // len(unit))
     check(text, annotator.annotate(text))
+
+
+class WatchedParser:
+    """Every eighth word ends a sentence; notes how much it is given at a time, and how many trees are alive then."""
+
+    name = "watched"
+    scheme = UD2
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.trees: list[int] = []
+
+    def parse(self, pieces: Sequence[str]) -> Iterator[list[Sentence]]:
+        self.sizes.append(sum(map(len, pieces)))
+        self.trees.append(sum(type(thing) is Tree for thing in gc.get_objects()))
+        for piece in pieces:
+            spans = [match.span() for match in re.finditer(r"\S+", piece)]
+            yield [self._sentence(piece, spans[at : at + 8]) for at in range(0, len(spans), 8)]
+
+    def _sentence(self, piece: str, spans: list[tuple[int, int]]) -> Sentence:
+        starts, ends = [start for start, _ in spans], [end for _, end in spans]
+        words, count = [piece[start:end] for start, end in spans], len(spans)
+        return Sentence(starts[0], ends[-1], Tree(words, ["NN"] * count, ["dep"] * count, [-1] * count, starts, ends))
+
+
+@pytest.mark.parametrize("space", [" ", " \t"])
+def test_of_a_huge_line_little_is_in_memory_at_a_time(space: str) -> None:
+    watched, text = WatchedParser(), space.join(["fox"] * 100_000)
+    before = sum(type(thing) is Tree for thing in gc.get_objects())
+    annotation = Annotator(watched).annotate(text)
+    check(text, annotation)
+    assert len(annotation.edus) > 12_000
+    assert max(watched.sizes) <= 20_000
+    assert len(watched.sizes) < 40  # and yet no piece by itself
+    assert max(watched.trees) - before < 1_000
+
+
+def test_short_texts_share_a_batch_and_wait_for_no_more_than_one() -> None:
+    watched = WatchedParser()
+    taken = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal taken
+        for number in range(1_000):
+            taken += 1
+            yield "fox " * (number % 50)
+
+    annotations = Annotator(watched).annotate_many(texts())
+    next(annotations)
+    assert taken < 300
+    assert len(list(annotations)) == 999
+    assert 5 <= len(watched.sizes) <= 6
+    assert max(watched.sizes) <= 20_000
+
+
+def test_two_streams_of_one_annotator_may_alternate(annotator: Annotator) -> None:
+    texts = ["The fox ran because he was late.", "", "Then he slept."]
+    pairs = zip(annotator.annotate_many(texts), annotator.annotate_many(reversed(texts)), strict=True)
+    assert [list(pair) for pair in pairs] == [
+        [annotator.annotate(one), annotator.annotate(other)] for one, other in zip(texts, reversed(texts), strict=True)
+    ]
 
 
 @given(text=st.text(alphabet="ab .\n\r\t\u2029", max_size=400), size=st.integers(2, 50))

@@ -158,24 +158,22 @@ def _html_head(table: Table) -> str:
 def _html_rows(table: Table, heading: str, rows: Sequence[Row]) -> Iterator[str]:
     if heading:
         yield f'<tr><th class="block" colspan="{len(table.columns) + 1}">{escape(heading)}</th></tr>'
+    text = [_holds_text(table, number) for number in range(len(table.columns))]
     for row in rows:
-        cells = "".join(map(_html_cell, row.cells))
+        cells = "".join(map(_html_cell, row.cells, text))
         yield f'<tr class="{row.kind}"><th scope="row">{escape(row.name)}</th>{cells}</tr>'
 
 
 def _holds_text(table: Table, column: int) -> bool:
-    return any(_is_text(row.cells[column]) for row in table.rows)
+    cells = [row.cells[column] for row in table.rows]
+    return any(cell.value is None and cell.text != NONE for cell in cells)
 
 
-def _is_text(cell: Cell) -> bool:
-    return cell.value is None and cell.text != NONE
-
-
-def _html_cell(cell: Cell) -> str:
+def _html_cell(cell: Cell, text: bool) -> str:
     number = f"<b>{escape(cell.text)}</b>" if cell.best else escape(cell.text)
     marks = cell.stars or THIN * cell.thin
     stars = f'<sup class="stars">{marks}</sup>' if marks else ""
     below = f"<small>{escape(cell.interval[0])} to {escape(cell.interval[1])}</small>" if cell.interval else ""
     tip = f' data-tip="{escape(cell.tip)}"' if cell.tip else ""
-    kind = TEXT if _is_text(cell) else ""
+    kind = TEXT if text else ""
     return f"<td{kind}{tip}>{number}{stars}{below}</td>"

@@ -58,13 +58,21 @@ def open_planner(source: Path, *, prompt_tokens: int | None = None, story_tokens
     model = open_model(DiscoDVT, source, device)
     data = trained_with(source).get("data", {})
     positions = model.config.max_position_embeddings
-    lengths = {"prompt_tokens": prompt_tokens, "story_tokens": story_tokens}
-    for name, given in lengths.items():
-        told = given or data.get(name) or min(Data.model_fields[name].default, positions - 2)
-        if told > positions - (2 if name == "prompt_tokens" else 0):
+
+    def length(name: str, given: int | None, room: int) -> int:
+        told: int = given or data.get(name) or min(Data.model_fields[name].default, positions - 2)
+        if told > room:
             raise BadRequest(f"--{name.replace('_', '-')} {told}: {source} has {positions} positions; give fewer")
-        lengths[name] = told
-    return Planner(source.name, model, open_tokenizer(source), device=device, **lengths)  # type: ignore[arg-type]
+        return told
+
+    return Planner(
+        source.name,
+        model,
+        open_tokenizer(source),
+        device=device,
+        prompt_tokens=length("prompt_tokens", prompt_tokens, positions - 2),
+        story_tokens=length("story_tokens", story_tokens, positions),
+    )
 
 
 def open_model(kind: type[Opened], source: Path, device: torch.device) -> Opened:

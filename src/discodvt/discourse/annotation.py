@@ -70,7 +70,7 @@ def annotate_sentences(text: str, sentences: Iterable[Sentence], scheme: Scheme)
         division = None
         if tree is not None and found:
             mentions.extend(_mentions(tree, found, previous))
-            division = _best_division(tree, found, sentence)
+            division = _best_division(text, tree, found, sentence)
         cut = sentence.end if division is None else division.at
         if edus:
             relations.append(_link(tree, found, cut))
@@ -83,8 +83,12 @@ def annotate_sentences(text: str, sentences: Iterable[Sentence], scheme: Scheme)
 
 
 def _mended(text: str, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """The sentences with closing quotes and brackets where they belong: with the words they close."""
+    """The sentences with closing quotes and brackets where they belong: with the words they close.
+
+    A sentence without a letter or digit is none: it goes with the sentence before it, or with the first one.
+    """
     held: Sentence | None = None
+    lead: Sentence | None = None
     for sentence in sentences:
         start = sentence.start
         while held is not None and start == held.end and text[start : start + 1] in _CLOSING and start < sentence.end:
@@ -96,11 +100,23 @@ def _mended(text: str, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         start += len(text[start : sentence.end]) - len(text[start : sentence.end].lstrip())
         if start == sentence.end:
             continue
+        if not _has_words(text, start, sentence.end):
+            if held is not None:
+                held = replace(held, end=sentence.end)
+            elif lead is None:
+                lead = Sentence(start, sentence.end, None)
+            continue
         if held is not None:
             yield held
-        held = replace(sentence, start=start)
-    if held is not None:
-        yield held
+        held = replace(sentence, start=start if lead is None else lead.start)
+        lead = None
+    last = held or lead
+    if last is not None:
+        yield last
+
+
+def _has_words(text: str, start: int, end: int) -> bool:
+    return any(map(str.isalnum, text[start:end]))
 
 
 def _mentions(tree: Tree, found: list[Connective], previous: Sentence | None) -> Iterable[Mention]:
@@ -116,13 +132,13 @@ def _mentions(tree: Tree, found: list[Connective], previous: Sentence | None) ->
         yield Mention(connective.marker, tree.starts[at], tree.ends[at], arg1, arg2, kind)
 
 
-def _best_division(tree: Tree, found: list[Connective], sentence: Sentence) -> _Division | None:
+def _best_division(text: str, tree: Tree, found: list[Connective], sentence: Sentence) -> _Division | None:
     """The most even division of a sentence; of two equal ones, that of the rarer category."""
-    divisions = [division for item in found if (division := _division(tree, item, sentence)) is not None]
+    divisions = [division for item in found if (division := _division(text, tree, item, sentence)) is not None]
     return max(divisions, key=lambda division: (division.evenness, -_rank(division.label)), default=None)
 
 
-def _division(tree: Tree, connective: Connective, sentence: Sentence) -> _Division | None:
+def _division(text: str, tree: Tree, connective: Connective, sentence: Sentence) -> _Division | None:
     """Where a connective cuts its sentence, if its arguments lie on the two sides of one cut."""
     if connective.arg1 is None:
         return None
@@ -138,8 +154,10 @@ def _division(tree: Tree, connective: Connective, sentence: Sentence) -> _Divisi
     if not whole or not 0 < cut < len(tree):
         return None
     at = tree.starts[cut]
+    if not _has_words(text, sentence.start, at) or not _has_words(text, at, sentence.end):
+        return None
     evenness = min(at - sentence.start, sentence.end - at)
-    return _Division(at, relation(connective.marker, arg1_first=arg1_first), evenness) if evenness > 0 else None
+    return _Division(at, relation(connective.marker, arg1_first=arg1_first), evenness)
 
 
 def _link(tree: Tree | None, found: list[Connective], cut: int) -> str:

@@ -21,9 +21,11 @@ BARS = (1e-3, 1e-4, 1e-6, 0.0)  # probabilities above which to look, in turn; th
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def stream_key(seed: int, index: int, purpose: str) -> int:
-    """The key of a random stream: plan and text of a story have different ones."""
-    return int.from_bytes(blake2b(f"{seed} {index} {purpose}".encode(), digest_size=8).digest())
+def stream_key(seed: int, index: int, prompt: str, purpose: str) -> int:
+    """The key of a random stream: plan and text of a story have different ones, and so have different prompts."""
+    return int.from_bytes(
+        blake2b(f"{seed} {index} {purpose} {prompt}".encode(errors="replace"), digest_size=8).digest()
+    )
 
 
 def draw(

@@ -1,6 +1,6 @@
 """The generate stage: prompts in, stories out, in order; with a file they are kept there and a killed run resumes.
 
-Story number i of a run is drawn from the random stream (seed, i), whatever the batch it is written in.
+Story number i of a run is drawn from the random stream (seed, i, prompt), whatever the batch it is written in.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """`StoryWriter`: prompt -> plan -> story. The prior draws a plan, the generator writes along it (sections 3.4 and 4.2).
 
-A story depends on its prompt, its plan, the settings and its random stream (seed, index), not on the stories beside it:
-what is computed before its first word is computed alone; for what comes after see `bart` and `drawing`.
+A story depends on its prompt, its plan, the settings and its random stream (seed, index, prompt), not on the stories
+beside it: what is computed before its first word is computed alone; for what comes after see `bart` and `drawing`.
 """
 
 import warnings
@@ -200,7 +200,7 @@ class StoryWriter:
                     plan=plan,
                     control=control if self._latent is None else self._latent(plan, most) + control,
                     prompt=self._generator.prompt(prompt),
-                    key=stream_key(request.seed, request.index, "text"),
+                    key=stream_key(request.seed, request.index, request.prompt.strip(), "text"),
                     fewest=fewest,
                     most=most,
                 )
@@ -231,7 +231,7 @@ class StoryWriter:
             Draft(
                 control=self._prior.decoder.positions[:most],
                 prompt=self._prior.prompt(prompt),
-                key=stream_key(request.seed, request.index, "plan"),
+                key=stream_key(request.seed, request.index, request.prompt.strip(), "plan"),
                 fewest=fewest,
                 most=most,
             )

@@ -177,3 +177,25 @@ def test_closing_quotes_a_parser_put_next_belong_to_the_words_before() -> None:
     cut = [(0, 5), (5, 16), (17, 23), (23, 24)]  # as parsers do: the closing marks begin a sentence, or are one
     mended = list(_mended(text, [Sentence(start, end, None) for start, end in cut]))
     assert [text[sentence.start : sentence.end] for sentence in mended] == ['("Go.")', "He left.", '"Stay."']
+
+
+@pytest.mark.parametrize(
+    ("text", "cut", "expected"),
+    [
+        ('He left. " Then it rained.', [(0, 8), (9, 10), (11, 26)], ['He left. "', "Then it rained."]),
+        ("... He left.", [(0, 3), (4, 12)], ["... He left."]),
+        ("!! ??", [(0, 2), (3, 5)], ["!!"]),
+    ],
+)
+def test_a_sentence_without_a_letter_or_digit_goes_with_its_neighbour(text, cut, expected) -> None:
+    mended = list(_mended(text, [Sentence(start, end, None) for start, end in cut]))
+    assert [text[sentence.start : sentence.end] for sentence in mended] == expected
+
+
+@pytest.mark.parametrize(
+    "text", ['He went home. " It was late. "', "* * * The fox slept. * * *", "(- And then he slept.)"]
+)
+def test_every_edu_has_a_letter_or_digit(annotator: Annotator, text: str) -> None:
+    edus = annotator.annotate(text).edus
+    assert all(any(map(str.isalnum, text[start:end])) for start, end in edus)
+    assert (edus[0][0], edus[-1][1]) == (0, len(text))

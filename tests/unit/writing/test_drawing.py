@@ -15,7 +15,7 @@ from discodvt.writing.drawing import draw, stream_key
 
 
 def keys(count: int, start: int = 0) -> np.ndarray:
-    return np.array([stream_key(0, index, "text") for index in range(start, start + count)], dtype=np.uint64)
+    return np.array([stream_key(0, index, "", "text") for index in range(start, start + count)], dtype=np.uint64)
 
 
 def at(count: int, position: int = 0) -> np.ndarray:
@@ -71,7 +71,7 @@ def test_a_draw_depends_on_its_own_stream_and_position_only():
     alone = [draw(logits[n : n + 1].copy(), keys(1, n), at(1, 5), top_p=0.9)[0] for n in range(32)]
     assert together.tolist() == alone
     assert together.tolist() != draw(logits.copy(), keys(32), at(32, 6), top_p=0.9).tolist()
-    assert stream_key(0, 1, "text") != stream_key(0, 1, "plan") != stream_key(1, 0, "plan")
+    assert stream_key(0, 1, "", "text") != stream_key(0, 1, "", "plan") != stream_key(1, 0, "", "plan")
 
 
 def test_neighbouring_positions_and_streams_are_independent():

@@ -28,7 +28,7 @@ TEMPORARY = ".partial"
 REPLACED = ".replaced"
 
 
-class Stage:
+class StageDirectory:
     """One stage's output directory, locked by this process. `open_stage` makes it."""
 
     def __init__(self, directory: Path, request: dict[str, Any], *, fresh: bool) -> None:
@@ -84,7 +84,7 @@ class Stage:
 @contextmanager
 def open_stage(
     directory: Path, stage: str, *, config: Mapping[str, Any], inputs: Sequence[Path] = (), overwrite: bool = False
-) -> Iterator[Stage]:
+) -> Iterator[StageDirectory]:
     """Lock `directory` for `stage` and say whether its work is new, to be resumed, or already complete."""
     if directory.exists() and not directory.is_dir():
         raise BadRequest(f"{directory}: a file is in the way; give a directory for the output of `{stage}`")
@@ -110,7 +110,7 @@ def open_stage(
         if overwrite:
             _make_room(directory, stage)
         _agree(directory, request)
-        opened = Stage(directory, request, fresh=fresh)
+        opened = StageDirectory(directory, request, fresh=fresh)
         if not opened.complete:
             opened.write_json(REQUEST, request)
         yield opened

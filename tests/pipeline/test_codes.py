@@ -15,7 +15,7 @@ from pipeline.toy_corpus import write_corpus
 from transformers import BartConfig, BartForConditionalGeneration
 
 from discodvt.artefacts import open_stage, read_manifest
-from discodvt.corpus import read_stories
+from discodvt.corpus import read_examples
 from discodvt.data.batches import in_order
 from discodvt.data.collate import collate
 from discodvt.data.subwords import train_tokenizer
@@ -51,7 +51,7 @@ def home(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("codes")
     write_corpus(directory / "corpus", train=60, valid=25)
     write_corpus(directory / "bare", train=12, valid=4, annotated=False)
-    texts = [story.story for story in read_stories(directory / "corpus" / "train.parquet")]
+    texts = [story.story for story in read_examples(directory / "corpus" / "train.parquet")]
     tokenizer = train_tokenizer(texts, 330)
     torch.manual_seed(0)
     both = {"layers": 1, "attention_heads": 2, "ffn_dim": 32}
@@ -195,7 +195,7 @@ def test_the_dictionary_holds_every_code_used_and_the_page_every_story(home, stu
     assert {entry["code"] for entry in studied["codes"]} | set(studied["usage"]["dead"]) == set(range(CODES))
     assert sum(entry["count"] for entry in studied["codes"]) == studied["usage"]["codes"]
     page = (home / "studied" / "codes.html").read_text(encoding="utf-8")
-    stories = {story.id: story.story for story in read_stories(home / "corpus" / "valid.parquet")}
+    stories = {story.id: story.story for story in read_examples(home / "corpus" / "valid.parquet")}
     shown = re.findall(r"<p class='story'>(.*?)</p>", page, flags=re.DOTALL)
     for told, html in zip(studied["told"], shown, strict=True):
         text = unescape(re.sub(r"<[^>]+>", "", re.sub(r"<sub>\d+</sub>", "", html)))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from discodvt.cli import main
-from discodvt.corpus import Story, read_stories, split_files
+from discodvt.corpus import Example, read_examples, split_files
 
 
 class Answer(NamedTuple):
@@ -52,8 +52,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return Program(monkeypatch, capsys)
 
 
-def corpus(directory: Path) -> dict[str, list[Story]]:
-    return {split: list(read_stories(path)) for split, path in split_files(directory).items()}
+def corpus(directory: Path) -> dict[str, list[Example]]:
+    return {split: list(read_examples(path)) for split, path in split_files(directory).items()}
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -92,7 +92,7 @@ def test_wikiplots(tmp_path: Path, run: Program) -> None:
     everything = sorted(
         (story for stories in found.values() for story in stories), key=lambda s: int(s.id.split("-")[1])
     )
-    assert everything[1] == Story(id="wikiplots-2", prompt="Title 1", story="One 1. Two.")
+    assert everything[1] == Example(id="wikiplots-2", prompt="Title 1", story="One 1. Two.")
 
 
 def test_writingprompts(tmp_path: Path, run: Program) -> None:
@@ -101,7 +101,7 @@ def test_writingprompts(tmp_path: Path, run: Program) -> None:
         (tmp_path / f"{split}.wp_target").write_text(f"It {split} . <newline> End .\n", encoding="utf-8")
     assert run("writingprompts", tmp_path, tmp_path / "out").code == 0
     assert run("writingprompts", tmp_path, tmp_path / "bare", "--strip-tags").code == 0
-    assert corpus(tmp_path / "out")["valid"] == [Story("valid-1", "[ WP ] valid cafe", "It valid . End .")]
+    assert corpus(tmp_path / "out")["valid"] == [Example("valid-1", "[ WP ] valid cafe", "It valid . End .")]
     assert corpus(tmp_path / "bare")["test"][0].prompt == "test cafe"
 
 
@@ -139,11 +139,11 @@ def test_tables_with_given_splits(tmp_path: Path, run: Program, kind: str) -> No
             pq.write_table(pa.Table.from_pylist([row]), source / f"{split}.parquet")
     options = ("--story-column", "text", "--prompt-from", "title")
     assert run(kind, source, tmp_path / "out", *options).code == 0
-    assert corpus(tmp_path / "out")["valid"] == [Story("valid-1", "T valid", "It valid. Then, it slept.")]
+    assert corpus(tmp_path / "out")["valid"] == [Example("valid-1", "T valid", "It valid. Then, it slept.")]
     train, test = (next(source.glob(f"{split}.*")) for split in ("train", "test"))
     first = ("--story-column", "text", "--prompt-from", "first-sentence")
     assert run(kind, "--train", test, "--test", train, tmp_path / "swapped", *first).code == 0
-    assert corpus(tmp_path / "swapped") == {"test": [Story("test-1", "It train.", "Then, it slept.")]}
+    assert corpus(tmp_path / "swapped") == {"test": [Example("test-1", "It train.", "Then, it slept.")]}
 
 
 def test_hub_without_its_library(tmp_path: Path, run: Program, monkeypatch: pytest.MonkeyPatch) -> None:

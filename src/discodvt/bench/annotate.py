@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from discodvt.artefacts import open_stage
 from discodvt.bench.rows import Row, interleave, ratio_row
-from discodvt.corpus import CORPUS_SCHEMA, read_stories, split_files, write_rows
+from discodvt.corpus import CORPUS_SCHEMA, read_examples, split_files, write_rows
 from discodvt.corpus.sentences import split_sentences
 from discodvt.discourse.annotator import Annotator
 from discodvt.discourse.parsers import bundled_path
@@ -117,7 +117,7 @@ def _corpus(directory: Path, texts: Iterable[str]) -> Path:
 def _stories(corpus: Path | None) -> Iterator[str]:
     if corpus is not None:
         paths = split_files(corpus).values()
-        yield from (story.story for path in paths for story in read_stories(path))
+        yield from (story.story for path in paths for story in read_examples(path))
         raise BadRequest(f"{corpus}: too few stories for this bench; lower --scale")
     rng = random.Random(0)
     sentences = _sample_sentences()

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import BartConfig, BartForConditionalGeneration
 
 from discodvt.bench.rows import Row, interleave, ratio_row
-from discodvt.corpus import read_stories, split_files
+from discodvt.corpus import read_examples, split_files
 from discodvt.data.batches import Order, length_keys
 from discodvt.data.collate import Batch
 from discodvt.data.ragged import Ints, Ragged
@@ -148,7 +148,7 @@ def _padding(corpus: Path | None) -> Row:
     else:
         texts = [
             (len(row.prompt.split()) + 2, len(row.story.split()) + 1)
-            for row in read_stories(split_files(corpus)["train"])
+            for row in read_examples(split_files(corpus)["train"])
         ]
         prompts, stories = np.array(texts, dtype=np.int64).T
     shares: list[tuple[float, float]] = []

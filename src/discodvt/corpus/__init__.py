@@ -1,4 +1,4 @@
-"""Corpora: readers for the usual sources, cleaning, splits, and the `Story` records every later stage reads.
+"""Corpora: readers for the usual sources, cleaning, splits, and the `Example` records every later stage reads.
 
 prepare(Wikiplots(Path("wikiplots")), Path("corpus"), Options(min_words=50))
 """
@@ -10,11 +10,11 @@ from discodvt.corpus.records import (
     ANNOTATED_SCHEMA,
     CORPUS_SCHEMA,
     SPLITS,
+    Example,
     RowWriter,
-    Story,
     columns_of,
+    read_examples,
     read_rows,
-    read_stories,
     row_count,
     split_files,
     write_rows,
@@ -29,13 +29,13 @@ __all__ = [
     "SPLITS",
     "Books",
     "Columns",
+    "Example",
     "HubDataset",
     "Options",
     "Part",
     "Row",
     "RowWriter",
     "Source",
-    "Story",
     "Summary",
     "Table",
     "Wikiplots",
@@ -45,8 +45,8 @@ __all__ = [
     "first_sentence",
     "iter_sentences",
     "prepare",
+    "read_examples",
     "read_rows",
-    "read_stories",
     "row_count",
     "split_files",
     "split_sentences",

@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from discodvt.artefacts import Stage, open_stage
+from discodvt.artefacts import StageDirectory, open_stage
 from discodvt.corpus.cleaning import normalise, replace_surrogates
-from discodvt.corpus.records import CORPUS_SCHEMA, RowWriter, Story
+from discodvt.corpus.records import CORPUS_SCHEMA, Example, RowWriter
 from discodvt.corpus.sentences import cut_to_words
 from discodvt.corpus.sources import Part, Row, Source
 from discodvt.corpus.splits import DEFAULT_SHARES, READING_ORDER, Seen, draw_split, parse_shares
@@ -96,7 +96,7 @@ class _Preparation:
         self.held_out_prompts = Seen()
         self.seen_ids: dict[str | None, Seen] = {}  # by given split: many sources number each split from 0
 
-    def write(self, stage: Stage) -> Tally:
+    def write(self, stage: StageDirectory) -> Tally:
         """Write the corpus files of the splits that have stories."""
         writers: dict[str, RowWriter] = {}
         with ExitStack() as stack:
@@ -112,7 +112,7 @@ class _Preparation:
                 raise BadRequest(f"no story is left of {self.tally.read} read ({reasons}); loosen the options")
         return self.tally
 
-    def _stories(self) -> Iterator[tuple[str, Story]]:
+    def _stories(self) -> Iterator[tuple[str, Example]]:
         for part, row, number in self._rows():
             self.tally.read += 1
             kept = self._clean(row)
@@ -128,7 +128,7 @@ class _Preparation:
             self.tally.splits[split].add(Lengths(1, len(kept.prompt.split()), len(kept.story.split())))
             if part.split and kept.prompt:
                 self._compare_prompt(normalise(kept.prompt), split)
-            yield split, Story(id=story_id, prompt=kept.prompt, story=kept.story)
+            yield split, Example(id=story_id, prompt=kept.prompt, story=kept.story)
 
     def _rows(self) -> Iterator[tuple[Part, Row, int]]:
         """Every row to be read, with its number among those of its label."""

@@ -34,8 +34,8 @@ ANNOTATED_SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """One prompt and the story written to it."""
+class Example:
+    """One record of a corpus: a prompt and the story written to it."""
 
     id: str
     prompt: str
@@ -66,7 +66,7 @@ def read_rows(path: Path, schema: pa.Schema, *, skip: int = 0, take: int | None 
         yield from islice(rows, skip, None if take is None else skip + take)
 
 
-def read_stories(path: Path, *, skip: int = 0, take: int | None = None) -> Iterator[Story]:
+def read_examples(path: Path, *, skip: int = 0, take: int | None = None) -> Iterator[Example]:
     """Stream the stories of a split file; a null story is an error that names its row."""
     for number, row in enumerate(read_rows(path, CORPUS_SCHEMA, skip=skip, take=take), start=skip):
         null = [name for name in CORPUS_SCHEMA.names if row[name] is None]
@@ -74,7 +74,7 @@ def read_stories(path: Path, *, skip: int = 0, take: int | None = None) -> Itera
             raise BadRequest(
                 f"{path}: row {number} has no {', '.join(null)}; prepare the corpus again without null values"
             )
-        yield Story(**row)
+        yield Example(**row)
 
 
 def row_count(path: Path) -> int:

@@ -22,8 +22,8 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from discodvt.artefacts import Stage, open_stage
-from discodvt.corpus import ANNOTATED_SCHEMA, read_rows, read_stories, row_count, split_files, write_rows
+from discodvt.artefacts import StageDirectory, open_stage
+from discodvt.corpus import ANNOTATED_SCHEMA, read_examples, read_rows, row_count, split_files, write_rows
 from discodvt.discourse.annotator import Annotator
 from discodvt.errors import DiscoError, WorkFailed
 
@@ -124,7 +124,7 @@ def summarise(path: Path) -> Summary:
     return Summary(stories, edus, dict(sorted(relations.items())))
 
 
-def _join(stage: Stage, split: str, parts: Iterable[Path]) -> None:
+def _join(stage: StageDirectory, split: str, parts: Iterable[Path]) -> None:
     with stage.writing(f"{split}.parquet") as path:
         write_rows(path, (row for part in parts for row in read_rows(part, ANNOTATED_SCHEMA)), ANNOTATED_SCHEMA)
 
@@ -160,7 +160,7 @@ def _annotated(shards: list[_Shard], parser: str, workers: int) -> Iterator[tupl
 
 
 def _annotate_shard(shard: _Shard, annotator: Annotator) -> tuple[int, bytes]:
-    stories = list(read_stories(shard.source, skip=shard.first, take=STORIES_PER_SHARD))
+    stories = list(read_examples(shard.source, skip=shard.first, take=STORIES_PER_SHARD))
     rows = (
         {
             "id": story.id,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from discodvt.corpus.records import read_stories, split_files
+from discodvt.corpus.records import read_examples, split_files
 from discodvt.corpus.textfiles import Line, read_lines
 from discodvt.errors import BadRequest
 
@@ -154,7 +154,7 @@ def _jsonl(path: Path) -> Iterator[Told]:
 
 
 def _parquet(path: Path) -> Iterator[Told]:
-    for number, row in enumerate(read_stories(path), start=1):
+    for number, row in enumerate(read_examples(path), start=1):
         yield _told(f"{path} row {number}", row.id, row.prompt, row.story)
 
 

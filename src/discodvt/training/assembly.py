@@ -10,7 +10,7 @@ from accelerate import Accelerator
 from transformers import BartForConditionalGeneration, PreTrainedModel, PreTrainedTokenizerBase
 
 from discodvt.config import Recipe
-from discodvt.corpus import read_stories, split_files
+from discodvt.corpus import read_examples, split_files
 from discodvt.data.corruption import Denoiser
 from discodvt.data.subwords import open_tokenizer, train_tokenizer
 from discodvt.data.tokens import Tokens, read_tokens
@@ -65,7 +65,7 @@ def _tokenizer(recipe: Recipe, train_file: Path, last: Path | None) -> PreTraine
         return open_tokenizer(last or str(recipe.model.init))
     if recipe.tokenizer.source is not None:
         return open_tokenizer(recipe.tokenizer.source)
-    texts = (text for row in read_stories(train_file) for text in (row.prompt, row.story) if text)
+    texts = (text for row in read_examples(train_file) for text in (row.prompt, row.story) if text)
     return train_tokenizer(texts, recipe.tokenizer.vocabulary or 0)
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from discodvt.artefacts import read_manifest
-from discodvt.corpus import Columns, Options, Part, Row, Story, Table, prepare, read_stories, records, split_files
+from discodvt.corpus import Columns, Example, Options, Part, Row, Table, prepare, read_examples, records, split_files
 from discodvt.errors import BadRequest
 
 
@@ -42,8 +42,8 @@ def row(story: str, prompt: str = "p", **more: Any) -> Row:
     return Row(prompt=prompt, story=story, place="here:1", **more)
 
 
-def corpus(directory: Path) -> dict[str, list[Story]]:
-    return {split: list(read_stories(path)) for split, path in split_files(directory).items()}
+def corpus(directory: Path) -> dict[str, list[Example]]:
+    return {split: list(read_examples(path)) for split, path in split_files(directory).items()}
 
 
 def test_held_out_stories_leave_train(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_held_out_stories_leave_train(tmp_path: Path) -> None:
 
 
 def test_a_prompt_is_in_one_split_only(tmp_path: Path) -> None:
-    rows = [row(f"Story {i}.", prompt=f"Prompt {i % 50}") for i in range(400)]
+    rows = [row(f"Example {i}.", prompt=f"Prompt {i % 50}") for i in range(400)]
     prepare(Lists(data=rows), tmp_path, Options(split="50/25/25"))
     prompts = {split: {story.prompt for story in stories} for split, stories in corpus(tmp_path).items()}
     assert len(prompts) == 3
@@ -110,11 +110,11 @@ def test_lengths(tmp_path: Path) -> None:
 def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
     source = Lists(train=[row("A \ud83d fox.", prompt="\udc00", id="\ud800")])
     assert prepare(source, tmp_path).facts["lone_surrogates_replaced"] == 1
-    assert corpus(tmp_path)["train"] == [Story(id="\ufffd", prompt="\ufffd", story="A \ufffd fox.")]
+    assert corpus(tmp_path)["train"] == [Example(id="\ufffd", prompt="\ufffd", story="A \ufffd fox.")]
 
 
 def test_limit_counts_what_is_kept(tmp_path: Path) -> None:
-    rows = [row(f"Story {i // 2}.") for i in range(20)]
+    rows = [row(f"Example {i // 2}.") for i in range(20)]
     assert prepare(Lists(data=rows), tmp_path / "drawn", Options(limit=3)).facts["kept"] == 3
     given = prepare(Lists(train=rows, test=[row(f"Test {i}") for i in range(9)]), tmp_path / "given", Options(limit=3))
     assert [given.facts["splits"][split]["stories"] for split in ("train", "valid", "test")] == [3, 0, 3]
@@ -190,12 +190,12 @@ def test_long_stories_make_short_blocks(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(records, "CHARACTERS_PER_BLOCK", 100)
     prepare(Lists(train=[row(f"{i} " * 30) for i in range(10)]), tmp_path)
     assert pq.ParquetFile(tmp_path / "train.parquet").num_row_groups == 5
-    assert [story.id for story in read_stories(tmp_path / "train.parquet", skip=3, take=2)] == ["train-4", "train-5"]
+    assert [story.id for story in read_examples(tmp_path / "train.parquet", skip=3, take=2)] == ["train-4", "train-5"]
 
 
 def test_progress_ends_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"prompt": str(i), "story": f"Story {i}"}) + "\n" for i in range(600)))
+    path.write_text("".join(json.dumps({"prompt": str(i), "story": f"Example {i}"}) + "\n" for i in range(600)))
     seen: list[tuple[int, int, int]] = []
     prepare(Table("jsonl", [path]), tmp_path / "out", on_progress=lambda *now: seen.append(now))
     size = path.stat().st_size

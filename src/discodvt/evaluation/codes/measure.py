@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from discodvt.artefacts import Stage, open_stage
+from discodvt.artefacts import StageDirectory, open_stage
 from discodvt.data.ragged import Ragged
 from discodvt.data.tokens import Tokens
 from discodvt.errors import BadRequest
@@ -168,7 +168,7 @@ def _first(plans: Ragged, stories: int) -> Ragged:
     return Ragged(plans.values[: plans.offsets[stories]], plans.offsets[: stories + 1])
 
 
-def _write(stage: Stage, found: dict[str, Any]) -> None:
+def _write(stage: StageDirectory, found: dict[str, Any]) -> None:
     stage.write_json(FIGURES, found)
     with stage.writing(TABLE) as path, path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")

@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from discodvt.corpus import Story
+from discodvt.corpus import Example
 from discodvt.data.ragged import Ints, Ragged
 from discodvt.data.subwords import as_input
 
@@ -20,7 +20,7 @@ from discodvt.data.subwords import as_input
 class Segments:
     """Stories with their subwords `ids[story]` and the character `ends[story]` of each, cut into segments."""
 
-    stories: Sequence[Story]
+    stories: Sequence[Example]
     ids: Ragged
     ends: Ragged
     tokens_per_code: int
@@ -44,10 +44,10 @@ class Segments:
 
 
 def cut_segments(
-    tokenizer: PreTrainedTokenizerBase, stories: Iterable[Story], *, story_tokens: int, tokens_per_code: int
+    tokenizer: PreTrainedTokenizerBase, stories: Iterable[Example], *, story_tokens: int, tokens_per_code: int
 ) -> Segments:
     """Stories that are not blank, as subwords with their places in the text."""
-    kept: list[Story] = []
+    kept: list[Example] = []
     ids: list[Ints] = []
     ends: list[Ints] = []
     told = (story for story in stories if story.story.strip())

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from discodvt.artefacts import open_stage
-from discodvt.corpus import read_stories
+from discodvt.corpus import read_examples
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes.checkpoints import Planner, open_planner, weights_of
 from discodvt.evaluation.codes.dictionary import Entry, describe_codes, segmented_stories
@@ -76,7 +76,7 @@ def _study(planner: Planner, path: Path, *, max_stories: int | None, told_storie
     plans = plans_of(planner, tokens)
     segments = cut_segments(
         planner.tokenizer,
-        read_stories(path, take=max_stories),
+        read_examples(path, take=max_stories),
         story_tokens=planner.story_tokens,
         tokens_per_code=config.tokens_per_code,
     )

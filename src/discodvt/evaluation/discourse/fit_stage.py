@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from discodvt.artefacts import Stage, open_stage
+from discodvt.artefacts import StageDirectory, open_stage
 from discodvt.discourse.labels import MARKERS
 from discodvt.errors import BadRequest
 from discodvt.evaluation.discourse.card import write_card
@@ -91,7 +91,7 @@ def _sources(corpus: Path, first: Path | None) -> dict[str, Path]:
     return sources if first is None else sources | {"first": reference_file(first, "train")}
 
 
-def _prepare(stage: Stage, sources: dict[str, Path], config: dict[str, Any]) -> tuple[Fitting, dict[str, Any]]:
+def _prepare(stage: StageDirectory, sources: dict[str, Path], config: dict[str, Any]) -> tuple[Fitting, dict[str, Any]]:
     """Model and pairs of a new run, or of one that goes on; and what the manifest will say of them."""
     checkpoints = Checkpoints(stage.directory, lambda target, progress: describe(target, progress))
     last = checkpoints.newest("last")

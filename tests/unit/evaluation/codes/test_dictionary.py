@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from discodvt.corpus import Story
+from discodvt.corpus import Example
 from discodvt.data.ragged import Ragged
 from discodvt.data.subwords import train_tokenizer
 from discodvt.data.tokens import Tokens
@@ -27,7 +27,7 @@ def tokenizer():
 
 
 def segments_of(tokenizer, texts: list[str], *, tokens_per_code: int = 8, story_tokens: int = 64):
-    stories = [Story(f"s{number}", "", text) for number, text in enumerate(texts)]
+    stories = [Example(f"s{number}", "", text) for number, text in enumerate(texts)]
     return cut_segments(tokenizer, stories, story_tokens=story_tokens, tokens_per_code=tokens_per_code)
 
 

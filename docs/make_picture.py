@@ -11,7 +11,6 @@ from discodvt.discourse import Annotator
 from discodvt.report.annotation_view import terminal_view
 from discodvt.report.story_view import PlanView
 from discodvt.writing import StoryWriter
-from discodvt.writing.stage import record_of
 
 
 def draw(name: str, shown: RenderableType, *, title: str, width: int) -> None:
@@ -24,6 +23,5 @@ def draw(name: str, shown: RenderableType, *, title: str, width: int) -> None:
 text = (files("discodvt") / "assets" / "sample_story.txt").read_text(encoding="utf-8")
 draw("story", terminal_view(text, Annotator().annotate(text)), title="discodvt annotate --show", width=124)
 
-writer = StoryWriter.from_pretrained()
-story = writer.write("The fox who lost his hat", seed=0)
-draw("plan", PlanView(record_of(story, "1", writer.name)), title="make story", width=80)
+story = StoryWriter.from_pretrained().write("The fox who lost his hat", seed=0)
+draw("plan", PlanView(story), title="make story", width=80)

@@ -19,23 +19,19 @@ import numpy as np
 from scipy.stats import ttest_rel
 
 from discodvt import StoryWriter
-from discodvt.corpus import Story, read_stories, split_files
+from discodvt.corpus import Example, read_examples, split_files
 from discodvt.evaluation import compare, evaluate
 from discodvt.evaluation.tokens import tokenize
-from discodvt.writing import Request, Settings, WrittenStory
+from discodvt.writing import Request, SamplingParams, Story
 
 Plans = Sequence[tuple[int, ...] | None]
 
 
-def write(
-    writer: StoryWriter, rows: Sequence[Story], plans: Plans, settings: Settings, out: Path
-) -> list[WrittenStory]:
-    requests = [Request(row.prompt, index=number, plan=plans[number]) for number, row in enumerate(rows)]
-    written = sorted(writer.write_many(requests, settings, batch_size=32), key=lambda story: story.index)
+def write(writer: StoryWriter, rows: Sequence[Example], plans: Plans, params: SamplingParams, out: Path) -> list[Story]:
+    requests = [Request(row.prompt, index=n, plan=plans[n], id=row.id) for n, row in enumerate(rows)]
+    written = sorted(writer.write_many(requests, params, batch_size=32), key=lambda story: story.index)
     with out.open("w", encoding="utf-8") as file:
-        for row, story in zip(rows, written, strict=True):
-            record = {"id": row.id, "prompt": row.prompt, "story": story.text, "plan": story.plan, "seed": story.seed}
-            file.write(json.dumps(record | {"model": writer.name, "finish": story.finish}, ensure_ascii=False) + "\n")
+        file.writelines(story.as_line() for story in written)
     return written
 
 
@@ -45,9 +41,11 @@ def each_alone(stories: Sequence[list[str]], references: Sequence[list[str]], na
     return np.array([evaluate([story], [reference])[name].value for story, reference in pairs])
 
 
-def main(writer_dir: Path, seq2seq_dir: Path, corpus: Path, out: Path, split: str, count: int, own: Settings) -> None:
+def main(
+    writer_dir: Path, seq2seq_dir: Path, corpus: Path, out: Path, split: str, count: int, params: SamplingParams
+) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    rows = list(islice(read_stories(split_files(corpus)[split]), count))
+    rows = list(islice(read_examples(split_files(corpus)[split]), count))
     truth = [row.story for row in rows]
     writer = StoryWriter.from_pretrained(writer_dir)
     right = [writer.plan_of(story) for story in truth]
@@ -55,10 +53,10 @@ def main(writer_dir: Path, seq2seq_dir: Path, corpus: Path, out: Path, split: st
     other = dict(zip(by_length, by_length[1:] + by_length[:1], strict=True))
     nothing: Plans = [None] * count
     systems = {
-        "prior": write(writer, rows, nothing, own, out / "prior.jsonl"),
-        "right": write(writer, rows, right, own, out / "right.jsonl"),
-        "wrong": write(writer, rows, [right[other[number]] for number in range(count)], own, out / "wrong.jsonl"),
-        "seq2seq": write(StoryWriter.from_pretrained(seq2seq_dir), rows, nothing, own, out / "seq2seq.jsonl"),
+        "prior": write(writer, rows, nothing, params, out / "prior.jsonl"),
+        "right": write(writer, rows, right, params, out / "right.jsonl"),
+        "wrong": write(writer, rows, [right[other[number]] for number in range(count)], params, out / "wrong.jsonl"),
+        "seq2seq": write(StoryWriter.from_pretrained(seq2seq_dir), rows, nothing, params, out / "seq2seq.jsonl"),
     }
     texts = {name: [story.text for story in stories] for name, stories in systems.items()}
     compared = compare(texts["prior"], texts["seq2seq"], truth, prompts=[row.prompt for row in rows])
@@ -97,8 +95,8 @@ if __name__ == "__main__":
     for name in ("temperature", "top_p", "repetition_penalty"):
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=1.0 if name != "top_p" else 0.9)
     given = parser.parse_args()
-    settings = Settings(
+    params = SamplingParams(
         temperature=given.temperature, top_p=given.top_p, repetition_penalty=given.repetition_penalty,
         min_tokens=40, max_tokens=320, min_codes=8,
     )  # fmt: skip
-    main(given.writer, given.seq2seq, given.corpus, given.out, given.split, given.stories, settings)
+    main(given.writer, given.seq2seq, given.corpus, given.out, given.split, given.stories, params)

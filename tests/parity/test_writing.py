@@ -8,10 +8,9 @@ from transformers import BartForConditionalGeneration
 from unit.writing.toy_writer import save_bart, save_writer
 
 from discodvt.data.subwords import as_input
-from discodvt.writing import Request, Settings, StoryWriter
-from discodvt.writing.decoding import Manner, decode
-from discodvt.writing.opening import STORYTELLER
-from discodvt.writing.writer import manner_of
+from discodvt.writing import Request, SamplingParams, StoryWriter
+from discodvt.writing.decoding import decode
+from discodvt.writing.loading import STORYTELLER
 
 torch.set_num_threads(1)
 
@@ -34,12 +33,12 @@ def bart(tmp_path_factory) -> Path:
     return save_bart(tmp_path_factory.mktemp("bart"))
 
 
-def ours(writer: StoryWriter, settings: Settings, plans=PLANS, rows: int = 2) -> list[list[int]]:
+def ours(writer: StoryWriter, params: SamplingParams, plans=PLANS, rows: int = 2) -> list[list[int]]:
     """The symbols of three stories, more than fit beside each other."""
     requests = [Request(prompt, plan=plan) for prompt, plan in zip(PROMPTS, plans, strict=True)]
-    drafts = list(writer._drafts(requests, settings, rows))
-    _, length = writer.lengths.tokens(settings)
-    for _ in decode(writer._generator, drafts, manner_of(settings, writer.own), rows=rows, length=length):
+    drafts = list(writer._drafts(requests, params, rows))
+    _, length = writer.lengths.tokens(params)
+    for _ in decode(writer._generator, drafts, params.resolved(writer.model_defaults), rows=rows, length=length):
         pass
     return [draft.symbols + [writer._generator.end] * draft.ended for draft in drafts]
 
@@ -64,14 +63,14 @@ def theirs(model, tokenizer, prompt: str, plan=None, **settings) -> list[int]:
 def test_greedy_stories_equal_generate(writer, settings, equal):
     expected = [theirs(writer.model, writer.tokenizer, prompt, plan, **equal)
                 for prompt, plan in zip(PROMPTS, PLANS, strict=True)]  # fmt: skip
-    assert ours(writer, Settings(greedy=True, **settings)) == expected
+    assert ours(writer, SamplingParams(greedy=True, **settings)) == expected
     assert len({tuple(story) for story in expected}) == 3
 
 
 def test_the_likeliest_plans_equal_generate(writer):
     drawn = writer._drawn_plans(
         [(Request(prompt), writer._prompt_ids(prompt)) for prompt in PROMPTS],
-        Settings(plan_temperature=0.0, min_codes=4),
+        SamplingParams(plan_temperature=0.0, min_codes=4),
         rows=2,
     )
     end = writer.prior.config.eos_token_id
@@ -86,7 +85,7 @@ def test_a_plain_bart_equals_generate(bart):
     writer = StoryWriter.from_pretrained(bart)
     expected = [theirs(writer.model, writer.tokenizer, prompt, max_new_tokens=50, min_new_tokens=9)
                 for prompt in PROMPTS]  # fmt: skip
-    assert ours(writer, Settings(greedy=True, max_tokens=50, min_tokens=9), plans=(None,) * 3) == expected
+    assert ours(writer, SamplingParams(greedy=True, max_tokens=50, min_tokens=9), plans=(None,) * 3) == expected
 
 
 def test_a_checkpoint_as_the_hub_has_it_writes_the_same(bart, tmp_path):
@@ -120,9 +119,9 @@ def test_int8_is_close(writer, monkeypatch):
 
 
 def test_texts_are_those_of_the_tokenizer(writer):
-    manner = Manner(temperature=3.0)  # wild, so that all kinds of subwords are drawn
-    (draft,) = writer._drafts([Request("Ann", plan=(1, 2))], Settings(min_tokens=60, max_tokens=60), 1)
-    for _ in decode(writer._generator, [draft], manner, rows=1, length=60):
+    wild = SamplingParams(top_p=1.0, temperature=3.0)  # so that all kinds of subwords are drawn
+    (draft,) = writer._drafts([Request("Ann", plan=(1, 2))], SamplingParams(min_tokens=60, max_tokens=60), 1)
+    for _ in decode(writer._generator, [draft], wild, rows=1, length=60):
         pass
     draft.ended = True  # nothing is cut
     assert writer._story(draft).text == writer.tokenizer.decode(draft.symbols, skip_special_tokens=True).strip()

@@ -16,7 +16,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 from discodvt.cli import main
 from discodvt.data.subwords import train_tokenizer
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
-from discodvt.writing.stories_file import StoriesFile, read_records
+from discodvt.writing.stories_file import StoriesFile, read_stories
 
 torch.set_num_threads(1)
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # tests fork
@@ -137,7 +137,7 @@ def test_another_request_for_a_file_is_refused(run, refused, tmp_path):
     refused("another model, model files", *PROMPTS, "--output", path, *SHORT, model="bart")
     assert path.read_bytes() == before
     assert run(*PROMPTS, "--output", path, "--seed", 1, "--overwrite", *SHORT)[0] == 0
-    assert [record.seed for record in read_records(path)] == [1, 1, 1]
+    assert [record.seed for record in read_stories(path)] == [1, 1, 1]
 
 
 def test_given_plans_and_plans_taken_from_files(run, tmp_path):
@@ -145,7 +145,7 @@ def test_given_plans_and_plans_taken_from_files(run, tmp_path):
     assert told["plan"] == [3, 1, 2]
     path = tmp_path / "stories.jsonl"
     assert run(*PROMPTS, "--output", path, *SHORT)[0] == 0
-    kept = list(read_records(path))
+    kept = list(read_stories(path))
     again = json.loads(run(PROMPTS[0], "--json", "--plan-from", f"{path}#3", *SHORT)[1])
     assert tuple(again["plan"]) == kept[2].plan
     (tmp_path / "story.txt").write_text(str(story(1)["story"]))

@@ -24,10 +24,9 @@ from discodvt.bench.rows import Row, interleave, ratio_row
 from discodvt.data.subwords import as_input, train_tokenizer
 from discodvt.errors import WorkFailed
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
-from discodvt.writing import Request, Settings, StoryWriter, WrittenStory
+from discodvt.writing import Request, SamplingParams, Story, StoryWriter
 from discodvt.writing.decoding import decode
-from discodvt.writing.opening import STORYTELLER
-from discodvt.writing.writer import manner_of
+from discodvt.writing.loading import STORYTELLER
 
 PROMPTS = (
     "The fox who lost his hat",
@@ -134,42 +133,42 @@ def _start_up(directory: Path, rounds: int) -> Row:
 def _determinism(writer: StoryWriter, scale: float) -> Row:
     """The share of stories that differ over batch sizes, one and two threads, streamed or not."""
     stories = max(4, round(STORIES * scale))
-    settings = Settings(max_tokens=max(8, min(writer.lengths.max_tokens, round(writer.lengths.max_tokens * scale))))
+    params = SamplingParams(max_tokens=max(8, min(writer.lengths.max_tokens, round(writer.lengths.max_tokens * scale))))
     requests = [Request(PROMPTS[n % len(PROMPTS)], index=n) for n in range(stories)]
-    written: list[list[WrittenStory]] = []
+    written: list[list[Story]] = []
     for threads in (1, 2):
         with _threads(threads):
-            written += [_in_order(writer, requests, settings, size) for size in (1, 7, 32)]
-            written += [[_streamed(writer, request, settings) for request in requests]]
+            written += [_in_order(writer, requests, params, size) for size in (1, 7, 32)]
+            written += [[_streamed(writer, request, params) for request in requests]]
     expected, *others = written
     different, compared = sum(_differing(each, expected) for each in others), len(others) * stories
     note = f"{different} of {compared:,} differ from batch 1, 1 thread: batch 1, 7, 32 and streamed, 1 and 2 threads"
     return ratio_row("stories that differ / stories", [different], [compared], at_most=0.001, note=note)
 
 
-def _in_order(writer: StoryWriter, requests: Sequence[Request], settings: Settings, size: int) -> list[WrittenStory]:
-    return sorted(writer.write_many(requests, settings, batch_size=size), key=lambda story: story.index)
+def _in_order(writer: StoryWriter, requests: Sequence[Request], params: SamplingParams, size: int) -> list[Story]:
+    return sorted(writer.write_many(requests, params, batch_size=size), key=lambda story: story.index)
 
 
-def _streamed(writer: StoryWriter, request: Request, settings: Settings) -> WrittenStory:
-    stream = writer.stream(request, settings)
+def _streamed(writer: StoryWriter, request: Request, params: SamplingParams) -> Story:
+    stream = writer.stream(request, params)
     text = "".join(stream)
     if text != stream.story.text:
         raise WorkFailed("the pieces of a streamed story do not join to its text")
     return stream.story
 
 
-def _differing(stories: Sequence[WrittenStory], expected: Sequence[WrittenStory]) -> int:
+def _differing(stories: Sequence[Story], expected: Sequence[Story]) -> int:
     return sum(one != other for one, other in zip(stories, expected, strict=True))
 
 
-def _ours(writer: StoryWriter, lengths: Sequence[int], rows: int) -> list[WrittenStory]:
+def _ours(writer: StoryWriter, lengths: Sequence[int], rows: int) -> list[Story]:
     """Stories of given lengths by the writer."""
-    settings = Settings(max_tokens=max(lengths))
-    drafts = list(writer._drafts(_requests(writer, len(lengths)), settings, rows))
+    params = SamplingParams(max_tokens=max(lengths))
+    drafts = list(writer._drafts(_requests(writer, len(lengths)), params, rows))
     for draft, length in zip(drafts, lengths, strict=True):
         draft.fewest = draft.most = length
-    for _ in decode(writer._generator, drafts, manner_of(settings, writer.own), rows=rows, length=max(lengths)):
+    for _ in decode(writer._generator, drafts, params.resolved(writer.model_defaults), rows=rows, length=max(lengths)):
         pass
     return [writer._story(draft) for draft in drafts]
 

@@ -13,9 +13,8 @@ from discodvt.cli.console import check_writable, err, out, print_line, progress
 from discodvt.errors import BadRequest
 
 if TYPE_CHECKING:
-    from discodvt.writing import Request, Settings, StoryWriter
+    from discodvt.writing import Request, SamplingParams, Story, StoryWriter
     from discodvt.writing.prompts import Prompt
-    from discodvt.writing.stories_file import StoryRecord
 
 FEW = 5
 MOST_STORIES = 10_000_000
@@ -71,7 +70,7 @@ def generate(
     asked = _prompts(prompt, prompts, stories_each)
 
     from discodvt.report.story_page import read_meanings, story_page
-    from discodvt.writing import Request, Settings, StoryWriter
+    from discodvt.writing import Request, SamplingParams, StoryWriter
     from discodvt.writing import given_plans as plans
     from discodvt.writing.stage import write_stories
 
@@ -87,7 +86,7 @@ def generate(
         "temperature": temperature,
         "repetition_penalty": repetition_penalty,
     }
-    settings = Settings(greedy=greedy, **{name: value for name, value in choices.items() if value is not None})
+    params = SamplingParams(greedy=greedy, **{name: value for name, value in choices.items() if value is not None})
     total = len(asked) * stories_each
     live = total == 1 and out.is_terminal and not (json or output)
     in_file = output is not None and total > 1
@@ -97,12 +96,14 @@ def generate(
         meanings = read_meanings(writer.directory) if html is not None else {}
         given = given if plan_from is None else plans.plan_from(plan_from, writer)
         if live:
-            records = _stream(writer, Request(asked[0].text, plan=given, seed=seed), settings, show_plan=show_plan)
+            records = _stream(
+                writer, Request(asked[0].text, plan=given, seed=seed, id=asked[0].id), params, show_plan=show_plan
+            )
         else:
             records = write_stories(
                 writer,
                 asked,
-                settings,
+                params,
                 stories_each=stories_each,
                 seed=seed,
                 plan=given,
@@ -135,29 +136,28 @@ def _prompts(typed: list[str] | None, file: Path | None, stories_each: int) -> "
 
 
 def _stream(
-    writer: "StoryWriter", request: "Request", settings: "Settings", *, show_plan: bool
-) -> "Iterator[StoryRecord]":
+    writer: "StoryWriter", request: "Request", params: "SamplingParams", *, show_plan: bool
+) -> "Iterator[Story]":
     """Write one story to the terminal as it comes: word by word, or code by code with its plan."""
     from discodvt.report.story_view import LivePlan, LiveText
-    from discodvt.writing.stage import record_of
 
-    stream = writer.stream(request, settings)
+    stream = writer.stream(request, params)
     if show_plan:
         rows = LivePlan(out, request.prompt)
         for _ in stream:
             rows.grow(stream.text, stream.segments)
-        record = record_of(stream.story, "1", writer.name)
+        record = stream.story
         rows.end(record)
     else:
         text = LiveText(out)
         for piece in stream:
             text.write(piece)
         text.end()
-        record = record_of(stream.story, "1", writer.name)
+        record = stream.story
     yield record
 
 
-def _tell(records: "Iterator[StoryRecord]", total: int, shown: str, *, keep: bool) -> "list[StoryRecord]":
+def _tell(records: "Iterator[Story]", total: int, shown: str, *, keep: bool) -> "list[Story]":
     """Show stories as they come, or a bar where they go to a file; returns them where they are to be kept."""
     kept = []
     bar = progress()
@@ -172,7 +172,7 @@ def _tell(records: "Iterator[StoryRecord]", total: int, shown: str, *, keep: boo
     return kept
 
 
-def _show(record: "StoryRecord", shown: str, *, alone: bool) -> None:
+def _show(record: "Story", shown: str, *, alone: bool) -> None:
     if shown == "json":
         print_line(record.as_line())
     elif shown == "plan":
@@ -185,7 +185,7 @@ def _show(record: "StoryRecord", shown: str, *, alone: bool) -> None:
 
         if not alone:
             out.print(heading(record.prompt), end="\n\n")
-        out.print(Text(printable(record.story)), soft_wrap=not out.is_terminal, end="\n" if alone else "\n\n\n")
+        out.print(Text(printable(record.text)), soft_wrap=not out.is_terminal, end="\n" if alone else "\n\n\n")
 
 
 @contextmanager

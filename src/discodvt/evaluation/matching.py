@@ -20,7 +20,7 @@ Key: TypeAlias = tuple[str, int]  # an id or prompt, and how many had it before
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StoryLine:
     """One story of a file; `where` names its line or row."""
 
     where: str
@@ -35,8 +35,8 @@ class Told:
 class Pairs:
     """Stories of one or two systems and the reference of each, in the same order; and how many were left out."""
 
-    systems: list[list[Told]]
-    references: list[Told]
+    systems: list[list[StoryLine]]
+    references: list[StoryLine]
     dropped: int  # stories of a system without a reference
     unused: int  # references without a story
 
@@ -51,7 +51,7 @@ def reference_file(path: Path, split: str) -> Path:
     return found[split]
 
 
-def read_told(path: Path) -> list[Told]:
+def read_story_lines(path: Path) -> list[StoryLine]:
     """All stories of a JSONL or Parquet file; a corrupt line is an error with its number."""
     told = list(_parquet(path) if path.suffix == ".parquet" else _jsonl(path))
     if not told:
@@ -60,7 +60,7 @@ def read_told(path: Path) -> list[Told]:
 
 
 def match(
-    systems: Sequence[list[Told]], references: list[Told], *, by: Match = "id", drop_unmatched: bool = False
+    systems: Sequence[list[StoryLine]], references: list[StoryLine], *, by: Match = "id", drop_unmatched: bool = False
 ) -> Pairs:
     """Give every story of the first system its reference, and its counterpart of the second.
 
@@ -69,7 +69,7 @@ def match(
     first, *others = (dict(_keyed(system, by)) for system in systems)
     for other in others:
         _same_keys(first, other, by)
-    known: dict[str, list[Told]] = {}
+    known: dict[str, list[StoryLine]] = {}
     for (name, _), told in _keyed(references, by):
         known.setdefault(name, []).append(told)
     matched = [key for key in first if key[0] in known]
@@ -93,7 +93,7 @@ def match(
     )
 
 
-def _unmatched(alone: list[Told], wanted: str, by: Match, among: str) -> str:
+def _unmatched(alone: list[StoryLine], wanted: str, by: Match, among: str) -> str:
     more = f", nor for {len(alone) - 1} more" if len(alone) > 1 else ""
     return (
         f"{alone[0].where}: no {wanted} with this {by}{more} of {among}; check --references, --split and --match, "
@@ -101,7 +101,7 @@ def _unmatched(alone: list[Told], wanted: str, by: Match, among: str) -> str:
     )
 
 
-def _keyed(stories: Iterable[Told], by: Match) -> Iterator[tuple[Key, Told]]:
+def _keyed(stories: Iterable[StoryLine], by: Match) -> Iterator[tuple[Key, StoryLine]]:
     """Each story with its id or prompt, counted; of ids there may be but one each."""
     seen: Counter[str] = Counter()
     for told in stories:
@@ -115,7 +115,7 @@ def _keyed(stories: Iterable[Told], by: Match) -> Iterator[tuple[Key, Told]]:
         seen[name] += 1
 
 
-def _same_keys(first: dict[Key, Told], other: dict[Key, Told], by: Match) -> None:
+def _same_keys(first: dict[Key, StoryLine], other: dict[Key, StoryLine], by: Match) -> None:
     for one, two in ((first, other), (other, first)):
         alone = [told for key, told in one.items() if key not in two]
         if alone:
@@ -140,7 +140,7 @@ def json_object(path: Path, line: Line) -> dict[str, Any]:
     return record
 
 
-def _jsonl(path: Path) -> Iterator[Told]:
+def _jsonl(path: Path) -> Iterator[StoryLine]:
     for line in read_lines(path):
         where = f"{path}:{line.number}"
         if not line.content.strip():
@@ -153,7 +153,7 @@ def _jsonl(path: Path) -> Iterator[Told]:
         yield _told(where, **fields, plan=_plan(where, record.get("plan")))
 
 
-def _parquet(path: Path) -> Iterator[Told]:
+def _parquet(path: Path) -> Iterator[StoryLine]:
     for number, row in enumerate(read_examples(path), start=1):
         yield _told(f"{path} row {number}", row.id, row.prompt, row.story)
 
@@ -172,9 +172,9 @@ def _told(
     story: str | None,
     finish: str | None = None,
     plan: tuple[int, ...] | None = None,
-) -> Told:
+) -> StoryLine:
     if story is None or not story.strip():
         raise BadRequest(
             f"{where}: the story is {'missing' if story is None else 'empty'}; write it, or remove the line"
         )
-    return Told(where, id, prompt, story, finish, plan)
+    return StoryLine(where, id, prompt, story, finish, plan)

@@ -15,7 +15,7 @@ from discodvt.data.ragged import Ragged
 from discodvt.errors import BadRequest
 from discodvt.evaluation.comparison import compare
 from discodvt.evaluation.intervals import need_spread, plan_draws
-from discodvt.evaluation.matching import Match, Pairs, Told, match, read_told, reference_file
+from discodvt.evaluation.matching import Match, Pairs, StoryLine, match, read_story_lines, reference_file
 from discodvt.evaluation.repetition import LookBack
 from discodvt.evaluation.scores import Mode, evaluate
 from discodvt.evaluation.utilisation import spread, utilisation
@@ -49,8 +49,8 @@ def evaluate_files(
     drawing = {"resamples": resamples, "seed": seed}
     settings = {"mode": mode, "look_back": look_back, "mauve_model": mauve_model} | drawing
     files = {"stories": stories, "references": references} | ({"against": against} if against else {})
-    systems = [read_told(path) for role, path in files.items() if role != "references"]
-    pairs = match(systems, read_told(references), by=by, drop_unmatched=drop_unmatched)
+    systems = [read_story_lines(path) for role, path in files.items() if role != "references"]
+    pairs = match(systems, read_story_lines(references), by=by, drop_unmatched=drop_unmatched)
     prompts = _prompts(pairs.systems[0], by)
     need_spread(plan_draws(len(pairs.references), prompts, **drawing), stories)
     if out is None:
@@ -100,17 +100,17 @@ def _write_pairs(path: Path, pairs: Pairs) -> None:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def _prompts(stories: list[Told], by: Match) -> list[str] | None:
+def _prompts(stories: list[StoryLine], by: Match) -> list[str] | None:
     """The prompts, where stories share them: then they are drawn together."""
     prompts = [told.prompt for told in stories if told.prompt is not None]
     return prompts if by == "prompt" or len(set(prompts)) < len(prompts) == len(stories) else None
 
 
-def _utilisation(stories: list[Told]) -> dict[str, Any] | None:
+def _utilisation(stories: list[StoryLine]) -> dict[str, Any] | None:
     plans = [np.array(told.plan, dtype=np.int32) for told in stories if told.plan is not None]
     return spread(utilisation(Ragged.of(plans))) if len(plans) == len(stories) else None
 
 
-def _finishes(stories: list[Told]) -> list[str] | None:
+def _finishes(stories: list[StoryLine]) -> list[str] | None:
     finishes = [told.finish for told in stories if told.finish is not None]
     return finishes if len(finishes) == len(stories) else None

@@ -12,12 +12,12 @@ from typing import Any
 from discodvt.errors import BadRequest
 from discodvt.report.code_colours import hue
 from discodvt.report.story_view import summary
-from discodvt.writing.stories_file import StoryRecord
+from discodvt.writing.story import Story
 
 MEANINGS = "codes.json"
 
 
-def story_page(records: Sequence[StoryRecord], *, meanings: Mapping[int, str] | None = None) -> str:
+def story_page(records: Sequence[Story], *, meanings: Mapping[int, str] | None = None) -> str:
     """The page. Each segment and each cell of the plan above it can be pointed at or reached with the tab key."""
     title = records[0].prompt if len(records) == 1 else f"{len(records)} stories"
     contents = "".join(f'<li><a href="#s{n}">{escape(record.prompt)}</a></li>' for n, record in enumerate(records))
@@ -48,7 +48,7 @@ def _meaning(entry: Mapping[str, Any]) -> str:
     return " · ".join(phrases[:3] + markers[:3])
 
 
-def _article(number: int, record: StoryRecord, meanings: Mapping[int, str]) -> str:
+def _article(number: int, record: Story, meanings: Mapping[int, str]) -> str:
     cells = []
     for code, segment in _governed(record):
         attributes = _attributes(code, meanings)
@@ -63,7 +63,7 @@ def _article(number: int, record: StoryRecord, meanings: Mapping[int, str]) -> s
     )
 
 
-def _governed(record: StoryRecord) -> Iterator[tuple[int, int | None]]:
+def _governed(record: Story) -> Iterator[tuple[int, int | None]]:
     """Each code of the plan with the number of its segment; None where it governs no text, which happens anywhere."""
     following = 0
     for code in record.plan:
@@ -74,12 +74,12 @@ def _governed(record: StoryRecord) -> Iterator[tuple[int, int | None]]:
             yield code, None
 
 
-def _story(number: int, record: StoryRecord, meanings: Mapping[int, str]) -> str:
+def _story(number: int, record: Story, meanings: Mapping[int, str]) -> str:
     if not record.segments:
-        return escape(record.story)
+        return escape(record.text)
     pieces = []
     for place, (code, start, end) in enumerate(record.segments):
-        text = escape(record.story[start:end])
+        text = escape(record.text[start:end])
         if code < 0:
             pieces.append(text)
         else:

@@ -7,7 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from discodvt.report.code_colours import INK, tint
-from discodvt.writing.stories_file import StoryRecord
+from discodvt.writing.story import Story
 
 Segments = Sequence[tuple[int, int, int]]  # code, start, end
 Row = tuple[int | None, str]  # code, text
@@ -33,13 +33,13 @@ def heading(prompt: str) -> Text:
 class PlanView:
     """The story row by row, each code beside its text; `[ 12] text` where the console has no colours."""
 
-    def __init__(self, record: StoryRecord) -> None:
+    def __init__(self, record: Story) -> None:
         self.record = record
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield heading(self.record.prompt)
         yield Text()
-        yield from _lines(plan_rows(self.record.story, self.record.segments), console, options.max_width)
+        yield from _lines(plan_rows(self.record.text, self.record.segments), console, options.max_width)
         yield from _ending(self.record)
 
 
@@ -55,8 +55,8 @@ class LivePlan:
         """Text so far: its last segment grows, and decides where the row before it ends."""
         self._print_rows(list(plan_rows(text, segments))[:-2])
 
-    def end(self, record: StoryRecord) -> None:
-        self._print_rows(list(plan_rows(record.story, record.segments)))
+    def end(self, record: Story) -> None:
+        self._print_rows(list(plan_rows(record.text, record.segments)))
         for line in _ending(record):
             self._console.print(line)
 
@@ -90,10 +90,10 @@ def _lines(rows: Iterable[Row], console: Console, width: int) -> Iterator[Text]:
             yield _coloured(code, label, line.plain) if coloured else Text(f"{label} {line.plain}".rstrip())
 
 
-def _ending(record: StoryRecord) -> Iterator[Text]:
+def _ending(record: Story) -> Iterator[Text]:
     """What follows the rows; a story written without a plan has none, and comes here."""
     if not record.segments:
-        yield Text(printable(record.story))
+        yield Text(printable(record.text))
     yield Text()
     yield Text(summary(record), style="dim")
 
@@ -111,12 +111,12 @@ def _coloured(code: int | None, label: str, text: str) -> Text:
     )
 
 
-def summary(record: StoryRecord) -> str:
+def summary(record: Story) -> str:
     """One line: how much of the plan was used, how long the story is, how it ended, which seed."""
     reached = sum(code >= 0 for code, _, _ in record.segments)
     codes = f"{len(record.plan)} codes" + (f", {reached} reached" if reached < len(record.plan) else "")
     ended = "ended by itself" if record.finish == "end" else "cut at the length limit"
-    words = f"{len(record.story.split())} words"
+    words = f"{len(record.text.split())} words"
     return " · ".join(([codes] if record.plan else []) + [words, ended, f"seed {record.seed}"])
 
 

@@ -7,18 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
-    "Request": "discodvt.writing.requests",
-    "Settings": "discodvt.writing.requests",
+    "Request": "discodvt.writing.story",
+    "SamplingParams": "discodvt.writing.sampling",
     "Segment": "discodvt.writing.story",
-    "WrittenStory": "discodvt.writing.story",
+    "Story": "discodvt.writing.story",
     "StoryStream": "discodvt.writing.writer",
     "StoryWriter": "discodvt.writing.writer",
 }
-__all__ = ["Request", "Segment", "Settings", "StoryStream", "StoryWriter", "WrittenStory"]
+__all__ = ["Request", "SamplingParams", "Segment", "Story", "StoryStream", "StoryWriter"]
 
 if TYPE_CHECKING:
-    from discodvt.writing.requests import Request, Settings
-    from discodvt.writing.story import Segment, WrittenStory
+    from discodvt.writing.sampling import SamplingParams
+    from discodvt.writing.story import Request, Segment, Story
     from discodvt.writing.writer import StoryStream, StoryWriter
 
 

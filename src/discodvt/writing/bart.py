@@ -1,7 +1,7 @@
 """A BART for writing: an encoder that reads a prompt, a decoder that goes one position at a time.
 
 The weights are Hugging Face's, and so are the numbers but for their last bits; the calls are a tenth. Queries, keys
-and values come from one matrix; keys and values go to places reserved for them (`Desk`); those of the prompt are
+and values come from one matrix; keys and values go to places reserved for them (`KVCache`); those of the prompt are
 computed once. A story's numbers should not depend on its neighbours: prompts are read alone, and attention sees windows
 of whole vector registers, closed by a mask. So on a CPU batches of two and more give the same bits; a single row takes
 other kernels of the BLAS, which round otherwise in the last bit.
@@ -10,7 +10,7 @@ other kernels of the BLAS, which round otherwise in the last bit.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,9 +20,6 @@ from discodvt.errors import BadRequest
 from discodvt.writing.kernels import kernels_for
 from discodvt.writing.linear import Linear, Norm, activation, fused, linear, norm
 from discodvt.writing.weights import Weights
-
-if TYPE_CHECKING:
-    from discodvt.writing.desk import Desk
 
 WINDOW = 16  # attention windows grow by a vector register of float32
 _OFFSET = 2  # BART's position 0 is row 2 of its table
@@ -115,7 +112,7 @@ class _DecoderLayer:
 
 
 class Decoder:
-    """Continues the stories on a desk by one symbol each; a symbol whose bias is minus infinity is never drawn."""
+    """Extends the sequences of a cache by one symbol each; a symbol whose bias is minus infinity is never sampled."""
 
     def __init__(
         self, weights: Weights, embedding: Tensor, head: Tensor, bias: Tensor, shape: Shape, *, int8: bool
@@ -155,21 +152,21 @@ class Decoder:
         shape = (len(states), 2, self.heads, self.width // self.heads)
         return [layer.prompt_kv(states).view(shape).permute(1, 2, 0, 3) for layer in self.layers]
 
-    def step(self, desk: "Desk", last: list[int], positions: list[int]) -> Tensor:
-        """The last symbols of the first B stories, and how many each has, to logits [B, V] of the next."""
+    def step(self, cache: "KVCache", last: list[int], positions: list[int]) -> Tensor:
+        """The last symbols of the first B rows, and how many each has, to logits [B, V] of the next."""
         count, window = len(last), -(-(max(positions) + 1) // WINDOW) * WINDOW
-        causal, prompt_mask, caches, prompts = desk.view(count, window)
-        rows: Any = 0  # a single story is addressed by numbers, which is faster than by tensors of one number
+        causal, prompt_mask, caches, prompts = cache.view(count, window)
+        rows: Any = 0  # a single row is addressed by numbers, which is faster than by tensors of one number
         places: Any = positions[0]
         if count > 1:
             rows, places = torch.tensor([list(range(count)), positions], device=causal.device)
         mask = causal[places].view(count, 1, 1, window)
         symbols = torch.tensor(last, device=causal.device)
         heads = (count, -1, self.heads, self.width // self.heads)
-        x = self._norm(F.embedding(symbols, self._embedding) + desk.control[rows, places])
-        for layer, (cache, keys, values), prompt in zip(self.layers, caches, prompts, strict=True):
+        x = self._norm(F.embedding(symbols, self._embedding) + cache.control[rows, places])
+        for layer, (stored, keys, values), prompt in zip(self.layers, caches, prompts, strict=True):
             qkv = layer.qkv(x).view(heads)
-            cache[:, rows, :, places] = qkv[:, 1:]
+            stored[:, rows, :, places] = qkv[:, 1:]
             mixed = F.scaled_dot_product_attention(qkv[:, 0, :, None], keys, values, attn_mask=mask)
             x = layer.self_norm(x + layer.self_out(mixed.reshape(count, self.width)))
             query = layer.query(x).view(heads)  # [B, 1, H, D / H]
@@ -177,6 +174,66 @@ class Decoder:
             x = layer.cross_norm(x + layer.cross_out(mixed.reshape(count, self.width)))
             x = layer.final_norm(x + layer.down(self._activation(layer.up(x))))
         return self._head(x)
+
+
+class CacheView(NamedTuple):
+    """The first rows of a cache, as far as attention has to look."""
+
+    causal: Tensor  # [T, window]: what position t may see
+    prompt_mask: Tensor  # [B, 1, 1, N]
+    caches: list[tuple[Tensor, Tensor, Tensor]]  # for each layer the whole cache, keys and values [B, H, window, D / H]
+    prompts: list[tuple[Tensor, Tensor]]  # for each layer keys and values [B, H, N, D / H]
+
+
+class KVCache:
+    """Keys, values, control and masks of the sequences being decoded, of up to `length` symbols; one row each."""
+
+    def __init__(self, decoder: Decoder, rows: int, length: int) -> None:
+        length = -(-length // WINDOW) * WINDOW
+        heads, width, like = decoder.heads, decoder.width // decoder.heads, decoder.positions
+        self.caches = [like.new_zeros(2, rows, heads, length, width) for _ in decoder.layers]
+        self.prompts = [like.new_zeros(2, rows, heads, WINDOW, width) for _ in decoder.layers]
+        self.control = like.new_zeros(rows, length, decoder.width)
+        self.causal = like.new_full((length, length), float("-inf")).triu(1)
+        self.prompt_mask = like.new_zeros(rows, WINDOW)
+        self._view: tuple[int, int, CacheView] | None = None
+
+    def view(self, count: int, window: int) -> CacheView:
+        """The first `count` rows and `window` positions; the same view serves until one of the two changes."""
+        if self._view is None or self._view[:2] != (count, window):
+            view = CacheView(
+                causal=self.causal[:, :window],
+                prompt_mask=self.prompt_mask[:count, None, None],
+                caches=[(cache, cache[0, :count, :, :window], cache[1, :count, :, :window]) for cache in self.caches],
+                prompts=[(cache[0, :count], cache[1, :count]) for cache in self.prompts],
+            )
+            self._view = (count, window, view)
+        return self._view[2]
+
+    def add_row(self, row: int, control: Tensor, prompt: list[Tensor]) -> None:
+        """Give a row to a new sequence: its control [T, D], and the keys and values of its prompt."""
+        length = prompt[0].shape[2]
+        self._widen(length)
+        for cache, layer in zip(self.prompts, prompt, strict=True):
+            cache[:, row, :, :length] = layer
+        self.prompt_mask[row] = float("-inf")
+        self.prompt_mask[row, :length] = 0.0
+        self.control[row, : len(control)] = control
+
+    def move_row(self, source: int, target: int) -> None:
+        """Move a sequence to the row of a finished one."""
+        for cache in (*self.caches, *self.prompts):
+            cache[:, target] = cache[:, source]
+        for each in (self.control, self.prompt_mask):
+            each[target] = each[source]
+
+    def _widen(self, length: int) -> None:
+        """Make room for a prompt longer than all before it."""
+        more = -(-length // WINDOW) * WINDOW - self.prompt_mask.shape[1]
+        if more > 0:
+            self._view = None
+            self.prompts = [F.pad(cache, (0, 0, 0, more)) for cache in self.prompts]
+            self.prompt_mask = F.pad(self.prompt_mask, (0, more), value=float("-inf"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discodvt.errors import BadRequest
-from discodvt.writing.stories_file import read_records
+from discodvt.writing.stories_file import read_stories
 
 if TYPE_CHECKING:
     from discodvt.writing.writer import StoryWriter
@@ -38,10 +38,10 @@ def plan_from(source: str, writer: "StoryWriter") -> Plan:
 
 
 def _kept_plan(path: Path, id: str) -> Plan:
-    records = list(read_records(path))
-    chosen = [record for record in records if record.id == id] if id else records
+    stories = list(read_stories(path))
+    chosen = [story for story in stories if story.id == id] if id else stories
     if not chosen:
-        raise BadRequest(f"{path}: no story {id!r}; it has {', '.join(record.id for record in records[:5])} ...")
+        raise BadRequest(f"{path}: no story {id!r}; it has {', '.join(story.id for story in stories[:5])} ...")
     if len(chosen) > 1:
         raise BadRequest(f"{path}: {len(chosen)} stories in it; name one, such as {path}#{chosen[0].id}")
     if not chosen[0].plan:

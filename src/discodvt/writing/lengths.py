@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from discodvt.errors import BadRequest
-from discodvt.writing.requests import Settings
+from discodvt.writing.sampling import SamplingParams
 
 PAPER_MIN_TOKENS, PAPER_MAX_TOKENS = 100, 512
 
@@ -28,21 +28,17 @@ class Lengths:
     min_codes: int = 0
     max_codes: int = 0  # 0: there is no prior
 
-    def tokens(self, settings: Settings) -> tuple[int, int]:
+    def tokens(self, params: SamplingParams) -> tuple[int, int]:
         """The least and the most subwords of a story; the end does not count."""
-        if (settings.max_tokens or 0) > self.positions:
-            raise BadRequest(
-                f"max_tokens {settings.max_tokens}: the model has {self.positions} positions; ask for fewer"
-            )
-        return _chosen("tokens", settings.min_tokens, settings.max_tokens, self.min_tokens, self.max_tokens)
+        if (params.max_tokens or 0) > self.positions:
+            raise BadRequest(f"max_tokens {params.max_tokens}: the model has {self.positions} positions; ask for fewer")
+        return _chosen("tokens", params.min_tokens, params.max_tokens, self.min_tokens, self.max_tokens)
 
-    def codes(self, settings: Settings) -> tuple[int, int]:
+    def codes(self, params: SamplingParams) -> tuple[int, int]:
         """The least and the most codes of a plan."""
-        if (settings.max_codes or 0) > self.max_codes:
-            raise BadRequest(
-                f"max_codes {settings.max_codes}: the prior writes at most {self.max_codes}; ask for fewer"
-            )
-        low, high = _chosen("codes", settings.min_codes, settings.max_codes, self.min_codes, self.max_codes)
+        if (params.max_codes or 0) > self.max_codes:
+            raise BadRequest(f"max_codes {params.max_codes}: the prior writes at most {self.max_codes}; ask for fewer")
+        low, high = _chosen("codes", params.min_codes, params.max_codes, self.min_codes, self.max_codes)
         return max(low, 1), high  # an empty plan is none
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from discodvt.artefacts import file_hash
 from discodvt.writing.prompts import Prompt, story_ids
-from discodvt.writing.requests import Request, Settings
-from discodvt.writing.stories_file import StoryRecord, open_stories, read_records
-from discodvt.writing.story import WrittenStory
+from discodvt.writing.sampling import SamplingParams
+from discodvt.writing.stories_file import open_stories, read_stories
+from discodvt.writing.story import Request, Story
 
 if TYPE_CHECKING:
     from discodvt.writing.writer import StoryWriter
@@ -33,7 +33,7 @@ MODEL_FILES = (
 def write_stories(
     writer: "StoryWriter",
     prompts: Sequence[Prompt],
-    settings: Settings,
+    params: SamplingParams,
     *,
     stories_each: int = 1,
     seed: int = 0,
@@ -41,17 +41,16 @@ def write_stories(
     batch_size: int = 32,
     output: Path | None = None,
     overwrite: bool = False,
-) -> Iterator[StoryRecord]:
+) -> Iterator[Story]:
     """Write `stories_each` stories to every prompt; those a file already holds come first, read from it."""
     ids = story_ids(prompts, stories_each)
 
-    def written_from(first: int) -> Iterator[StoryRecord]:
+    def written_from(first: int) -> Iterator[Story]:
         requests = (
-            Request(prompts[index // stories_each].text, index=index, plan=plan, seed=seed)
+            Request(prompts[index // stories_each].text, index=index, plan=plan, seed=seed, id=ids[index])
             for index in range(first, len(ids))
         )
-        for story in in_order(writer.write_many(requests, settings, batch_size=batch_size), first):
-            yield record_of(story, ids[story.index], writer.name)
+        return in_order(writer.write_many(requests, params, batch_size=batch_size), first)
 
     if output is None:
         yield from written_from(0)
@@ -64,33 +63,20 @@ def write_stories(
         "stories_each": stories_each,
         "seed": seed,
         "plan": plan,
-        **asdict(settings),
+        **asdict(params),
     }
     with open_stories(output, ids, config=config, overwrite=overwrite) as file:
-        yield from islice(read_records(output), file.held) if file.held else ()
-        for record in written_from(file.held):
-            file.add(record)
-            yield record
+        yield from islice(read_stories(output), file.held) if file.held else ()
+        for story in written_from(file.held):
+            file.add(story)
+            yield story
         if not file.complete:
             file.finish(stories=len(ids))
 
 
-def record_of(story: WrittenStory, id: str, model: str) -> StoryRecord:
-    return StoryRecord(
-        id=id,
-        prompt=story.prompt,
-        story=story.text,
-        plan=story.plan,
-        seed=story.seed,
-        model=model,
-        finish=story.finish,
-        segments=story.segments,
-    )
-
-
-def in_order(stories: Iterable[WrittenStory], first: int) -> Iterator[WrittenStory]:
+def in_order(stories: Iterable[Story], first: int) -> Iterator[Story]:
     """Stories as they finish, held back until all before them are there, so that a file is always a beginning."""
-    waiting: dict[int, WrittenStory] = {}
+    waiting: dict[int, Story] = {}
     for story in stories:
         waiting[story.index] = story
         while first in waiting:

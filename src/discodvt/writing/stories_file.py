@@ -12,46 +12,12 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from discodvt.artefacts import TEMPORARY, provenance
 from discodvt.errors import BadRequest
-
-
-@dataclass(frozen=True, slots=True)
-class StoryRecord:
-    """One story of a file, and how it came to be."""
-
-    id: str
-    prompt: str
-    story: str
-    plan: tuple[int, ...]
-    seed: int
-    model: str
-    finish: str  # `end`, or `length` where the limit cut it
-    segments: tuple[tuple[int, int, int], ...] = ()  # (code, start, end): the characters each code governs
-
-    def as_line(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False) + "\n"
-
-    @classmethod
-    def from_line(cls, line: str, place: str) -> "StoryRecord":
-        """A record from its JSON; one that is none is an error that says where."""
-        try:
-            value = json.loads(line)
-            texts = {name: value[name] for name in ("id", "prompt", "story", "model", "finish")}
-            if not all(isinstance(text, str) for text in texts.values()):
-                raise TypeError(f"one of {', '.join(texts)} is not text")
-            plan = tuple(int(code) for code in value["plan"])
-            segments = tuple((int(code), int(start), int(end)) for code, start, end in value.get("segments", ()))
-            return cls(**texts, plan=plan, seed=int(value["seed"]), segments=segments)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            reason = f"no {error}" if isinstance(error, KeyError) else error
-            raise BadRequest(
-                f"{place}: no story of `discodvt generate` ({reason}); repair or remove the line"
-            ) from None
+from discodvt.writing.story import Story
 
 
 class StoriesFile:
@@ -67,9 +33,9 @@ class StoriesFile:
     def complete(self) -> bool:
         return _manifest(self.path).exists()
 
-    def add(self, record: StoryRecord) -> None:
+    def add(self, story: Story) -> None:
         """Append a story; once this returns, a killed process does not lose it."""
-        self._file.write(record.as_line().encode())
+        self._file.write(story.as_line().encode())
         self._file.flush()
 
     def finish(self, **facts: Any) -> None:
@@ -108,13 +74,13 @@ def open_stories(
             raise
 
 
-def read_records(path: Path) -> Iterator[StoryRecord]:
+def read_stories(path: Path) -> Iterator[Story]:
     """Stream the stories of a file."""
     from discodvt.corpus.textfiles import read_lines
 
     for line in read_lines(path):
         if line.content.strip():
-            yield StoryRecord.from_line(line.content, f"{path}:{line.number}")
+            yield Story.from_line(line.content, f"{path}:{line.number}")
 
 
 @contextmanager
@@ -162,9 +128,9 @@ def _held(path: Path, file: BinaryIO, ids: Sequence[str]) -> int:
             file.truncate(whole)
             break
         place = f"{path}:{held + 1}"
-        record = StoryRecord.from_line(line.decode("utf-8", errors="replace"), place)
-        if held == len(ids) or record.id != ids[held]:
-            raise BadRequest(f"{place}: story {record.id!r} is out of place; the file was changed, --overwrite it")
+        story = Story.from_line(line.decode("utf-8", errors="replace"), place)
+        if held == len(ids) or story.id != ids[held]:
+            raise BadRequest(f"{place}: story {story.id!r} is out of place; the file was changed, --overwrite it")
         held += 1
         whole += len(line)
     return held

@@ -1,16 +1,29 @@
-"""A written story: its text, the plan behind it, and which part of the text each code governs.
+"""The record of a story, from the writer to JSONL to the report: text, plan, and the text each code governs.
 
 Code k of a plan governs the subwords k * n to (k + 1) * n - 1, n the tokens of a code: the latent of position m is
 added where subword m is predicted.
 """
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from discodvt.corpus.sentences import split_sentences
+from discodvt.errors import BadRequest
 
 NO_CODE = -1  # text written past the end of its plan
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One story to write. `seed`, `index` and the prompt key its random stream; without a `plan` one is sampled."""
+
+    prompt: str
+    index: int = 0
+    plan: tuple[int, ...] | None = None
+    seed: int = 0
+    id: str = ""
 
 
 class Segment(NamedTuple):
@@ -22,16 +35,47 @@ class Segment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenStory:
-    """A story. `finish` is "end" where the writer ended it, "length" where the limit did."""
+class Story:
+    """A written story and how it came to be; in JSON the text is called `story`."""
 
+    id: str
     prompt: str
     text: str
-    plan: tuple[int, ...]  # empty, as are the segments, for a writer without plans
-    finish: Literal["end", "length"]
-    segments: tuple[Segment, ...]
+    plan: tuple[int, ...]  # empty, as are the segments, for a model without plans
     seed: int
-    index: int
+    model: str
+    finish: str  # "end", or "length" where the length limit cut it
+    segments: tuple[Segment, ...] = ()
+    index: int = field(default=0, compare=False)  # of its request; not stored
+
+    def as_line(self) -> str:
+        """The story as a line of JSONL."""
+        record = {"id": self.id, "prompt": self.prompt, "story": self.text, "plan": self.plan, "seed": self.seed}
+        record |= {"model": self.model, "finish": self.finish, "segments": self.segments}
+        return json.dumps(record, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_line(cls, line: str, place: str) -> "Story":
+        """A story from its JSON; an invalid line is an error that says where."""
+        try:
+            value = json.loads(line)
+            texts = {name: value[name] for name in ("id", "prompt", "story", "model", "finish")}
+            if not all(isinstance(text, str) for text in texts.values()):
+                raise TypeError(f"one of {', '.join(texts)} is not text")
+            return cls(
+                text=texts.pop("story"),
+                plan=tuple(int(code) for code in value["plan"]),
+                seed=int(value["seed"]),
+                segments=tuple(
+                    Segment(int(code), int(start), int(end)) for code, start, end in value.get("segments", ())
+                ),
+                **texts,
+            )
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            reason = f"no {error}" if isinstance(error, KeyError) else error
+            raise BadRequest(
+                f"{place}: no story of `discodvt generate` ({reason}); repair or remove the line"
+            ) from None
 
 
 def live_text(text: str, *, early: bool) -> str:

@@ -1,6 +1,6 @@
 """`StoryWriter`: prompt -> plan -> story. The prior draws a plan, the generator writes along it (sections 3.4 and 4.2).
 
-A story depends on its prompt, its plan, the settings and its random stream (seed, index, prompt), not on the stories
+A story depends on its prompt, its plan, the params and its random stream (seed, index, prompt), not on the stories
 beside it: what is computed before its first word is computed alone; for what comes after see `bart` and `drawing`.
 """
 
@@ -17,11 +17,10 @@ from torch import Tensor
 
 from discodvt.data.subwords import as_input, open_tokenizer
 from discodvt.errors import BadRequest
-from discodvt.writing.decoding import Draft, Manner, decode
-from discodvt.writing.drawing import stream_key
-from discodvt.writing.opening import Opened, open_writer
-from discodvt.writing.requests import Request, Settings
-from discodvt.writing.story import Segment, WrittenStory, cut_to_sentence, live_text, segments_of
+from discodvt.writing.decoding import Draft, decode
+from discodvt.writing.loading import LoadedWriter, load_writer
+from discodvt.writing.sampling import SamplingParams, stream_key
+from discodvt.writing.story import Request, Segment, Story, cut_to_sentence, live_text, segments_of
 from discodvt.writing.subword_text import SubwordText
 
 if TYPE_CHECKING:
@@ -36,14 +35,14 @@ class StoryStream:
     Meanwhile `text` is what has come so far, and `segments` tells which code governs what of it.
     """
 
-    def __init__(self, writer: "StoryWriter", draft: "StoryDraft", manner: Manner) -> None:
+    def __init__(self, writer: "StoryWriter", draft: "StoryDraft", params: SamplingParams) -> None:
         self.text = ""
         self.segments: tuple[Segment, ...] = ()
-        self._story: WrittenStory | None = None
-        self._pieces = self._write(writer, draft, manner)
+        self._story: Story | None = None
+        self._pieces = self._write(writer, draft, params)
 
     @property
-    def story(self) -> WrittenStory:
+    def story(self) -> Story:
         """The whole story."""
         if self._story is None:
             raise BadRequest("the story is not written yet; iterate over its stream first")
@@ -52,8 +51,8 @@ class StoryStream:
     def __iter__(self) -> Iterator[str]:
         return self._pieces
 
-    def _write(self, writer: "StoryWriter", draft: "StoryDraft", manner: Manner) -> Iterator[str]:
-        for text, segments in writer._growth(draft, manner):
+    def _write(self, writer: "StoryWriter", draft: "StoryDraft", params: SamplingParams) -> Iterator[str]:
+        for text, segments in writer._growth(draft, params):
             yield from self._grow(text, segments)
         self._story = writer._story(draft)
         yield from self._grow(self._story.text, self._story.segments)
@@ -69,9 +68,9 @@ class StoryStream:
 class StoryWriter:
     """Writes stories along plans; around a plain BART, without."""
 
-    def __init__(self, parts: Opened) -> None:
+    def __init__(self, parts: LoadedWriter) -> None:
         self.name, self.directory, self.lengths = parts.name, parts.directory, parts.lengths
-        self.own = parts.own  # temperature and repetition penalty where nobody asks for others
+        self.model_defaults = parts.model_defaults  # temperature and repetition penalty where none is given
         self.int8 = parts.int8
         self._generator, self._latent, self._prior = parts.generator, parts.latent, parts.prior
         self._tokenizer, self._subwords = parts.subwords, SubwordText(parts.subwords)
@@ -85,7 +84,7 @@ class StoryWriter:
         place = torch.device(device or ("cuda" if torch.cuda.is_available() and not int8 else "cpu"))
         if int8 and place.type != "cpu":
             raise BadRequest(f"int8: for the CPU only, not for {place}; leave one of the two out")
-        return cls(open_writer(source, place, int8=int8))
+        return cls(load_writer(source, place, int8=int8))
 
     @cached_property
     def model(self) -> "DiscoDVT | BartForConditionalGeneration":
@@ -110,28 +109,28 @@ class StoryWriter:
         return open_tokenizer(self.directory)
 
     def write(
-        self, prompt: str, *, seed: int = 0, index: int = 0, plan: Sequence[int] | None = None, **settings: Any
-    ) -> WrittenStory:
-        """One story; `settings` are those of `Settings`."""
+        self, prompt: str, *, seed: int = 0, index: int = 0, plan: Sequence[int] | None = None, **params: Any
+    ) -> Story:
+        """One story; `params` are the fields of `SamplingParams`."""
         request = Request(prompt, index=index, seed=seed, plan=None if plan is None else tuple(plan))
-        (story,) = self.write_many([request], Settings(**settings), batch_size=1)
+        (story,) = self.write_many([request], SamplingParams(**params), batch_size=1)
         return story
 
     def write_many(
-        self, requests: Iterable[Request], settings: Settings | None = None, *, batch_size: int = 32
-    ) -> Iterator[WrittenStory]:
+        self, requests: Iterable[Request], params: SamplingParams | None = None, *, batch_size: int = 32
+    ) -> Iterator[Story]:
         """Stories in the order they finish, `batch_size` in the making at a time; each carries its index."""
         if batch_size < 1:
             raise BadRequest(f"batch_size {batch_size}: expected 1 or more")
-        settings = settings or Settings()
-        self.lengths.tokens(settings)  # refuse what cannot be before anything is written
-        return self._write_many(requests, settings, batch_size)
+        params = params or SamplingParams()
+        self.lengths.tokens(params)  # refuse what cannot be before anything is written
+        return self._write_many(requests, params, batch_size)
 
-    def stream(self, request: Request, settings: Settings | None = None) -> StoryStream:
+    def stream(self, request: Request, params: SamplingParams | None = None) -> StoryStream:
         """One story, piece by piece."""
-        settings = settings or Settings()
-        (draft,) = self._drafts([request], settings, 1)
-        return StoryStream(self, draft, manner_of(settings, self.own))
+        params = params or SamplingParams()
+        (draft,) = self._drafts([request], params, 1)
+        return StoryStream(self, draft, params.resolved(self.model_defaults))
 
     @torch.inference_mode()
     def plan_of(self, story: str) -> tuple[int, ...]:
@@ -147,24 +146,24 @@ class StoryWriter:
         codes: list[int] = posterior.plan(read, torch.ones_like(read))[0].tolist()
         return tuple(code for code in codes if code < self._latent.num_codes)
 
-    def _write_many(self, requests: Iterable[Request], settings: Settings, rows: int) -> Iterator[WrittenStory]:
-        _, longest = self.lengths.tokens(settings)
-        drafts = self._drafts(requests, settings, rows)
-        for draft in decode(self._generator, drafts, manner_of(settings, self.own), rows=rows, length=longest):
+    def _write_many(self, requests: Iterable[Request], params: SamplingParams, rows: int) -> Iterator[Story]:
+        _, longest = self.lengths.tokens(params)
+        drafts = self._drafts(requests, params, rows)
+        for draft in decode(self._generator, drafts, params.resolved(self.model_defaults), rows=rows, length=longest):
             if draft.done:
                 yield self._story(draft)
 
-    def _growth(self, draft: "StoryDraft", manner: Manner) -> Iterator[tuple[str, tuple[Segment, ...]]]:
+    def _growth(self, draft: "StoryDraft", params: SamplingParams) -> Iterator[tuple[str, tuple[Segment, ...]]]:
         """Write a draft; at every step before its last, what of the text can be shown, and its segments."""
         grown = self._subwords.growing()
-        for _ in decode(self._generator, [draft], manner, rows=1, length=draft.most):
+        for _ in decode(self._generator, [draft], params, rows=1, length=draft.most):
             if not draft.done:
                 grown.add(draft.symbols[-1])
                 text, starts = grown.stripped()
                 text = live_text(text, early=len(draft.symbols) <= draft.most // 2)
                 yield text, self._segments(draft.plan, starts, text)
 
-    def _story(self, draft: "StoryDraft") -> WrittenStory:
+    def _story(self, draft: "StoryDraft") -> Story:
         """The story of a finished draft."""
         grown = self._subwords.growing()
         for symbol in draft.symbols:
@@ -173,26 +172,29 @@ class StoryWriter:
         text, starts = grown.stripped()
         if not draft.ended:
             text = cut_to_sentence(text, earliest=starts[draft.most // 2])
-        return WrittenStory(
-            prompt=draft.request.prompt,
+        request = draft.request
+        return Story(
+            id=request.id or str(request.index),
+            prompt=request.prompt,
             text=text,
             plan=draft.plan,
+            seed=request.seed,
+            model=self.name,
             finish="end" if draft.ended else "length",
             segments=self._segments(draft.plan, starts, text),
-            seed=draft.request.seed,
-            index=draft.request.index,
+            index=request.index,
         )
 
     def _segments(self, plan: Sequence[int], starts: Sequence[int], text: str) -> tuple[Segment, ...]:
         return segments_of(plan, starts, len(text), self._latent.tokens_per_code) if self._latent else ()
 
-    def _drafts(self, requests: Iterable[Request], settings: Settings, rows: int) -> Iterator["StoryDraft"]:
+    def _drafts(self, requests: Iterable[Request], params: SamplingParams, rows: int) -> Iterator["StoryDraft"]:
         """Requests with plan, ready to be written; plans are drawn for as many at a time as are written at a time."""
-        fewest, most = self.lengths.tokens(settings)
+        fewest, most = self.lengths.tokens(params)
         waiting = iter(requests)
         while together := list(islice(waiting, rows)):
             prompts = [self._prompt_ids(request.prompt) for request in together]
-            plans = self._plans(together, prompts, settings, rows)
+            plans = self._plans(together, prompts, params, rows)
             for request, prompt, plan in zip(together, prompts, plans, strict=True):
                 control = self._generator.decoder.positions[:most]
                 yield StoryDraft(
@@ -206,19 +208,19 @@ class StoryWriter:
                 )
 
     def _plans(
-        self, requests: Sequence[Request], prompts: Sequence[Tensor], settings: Settings, rows: int
+        self, requests: Sequence[Request], prompts: Sequence[Tensor], params: SamplingParams, rows: int
     ) -> list[tuple[int, ...]]:
         """The plan of each request: given, drawn from the prior, or none around a plain BART."""
         plans = [self._checked(request.plan) for request in requests]
         missing = [number for number, plan in enumerate(plans) if plan is None and self._latent is not None]
         if missing:
             asked = [(requests[number], prompts[number]) for number in missing]
-            for number, plan in zip(missing, self._drawn_plans(asked, settings, rows), strict=True):
+            for number, plan in zip(missing, self._drawn_plans(asked, params, rows), strict=True):
                 plans[number] = plan
         return [plan or () for plan in plans]
 
     def _drawn_plans(
-        self, asked: Sequence[tuple[Request, Tensor]], settings: Settings, rows: int
+        self, asked: Sequence[tuple[Request, Tensor]], params: SamplingParams, rows: int
     ) -> list[tuple[int, ...]]:
         """Plans from the prior, the whole of its distribution."""
         if self._prior is None:
@@ -226,7 +228,7 @@ class StoryWriter:
                 f"{self.directory}: no prior/ in it, so no plan can be drawn; "
                 "train the `prior` stage on it (discodvt train), or give a plan"
             )
-        fewest, most = self.lengths.codes(settings)
+        fewest, most = self.lengths.codes(params)
         drafts = [
             Draft(
                 control=self._prior.decoder.positions[:most],
@@ -237,7 +239,7 @@ class StoryWriter:
             )
             for request, prompt in asked
         ]
-        for _ in decode(self._prior, drafts, Manner(settings.plan_temperature), rows=rows, length=most):
+        for _ in decode(self._prior, drafts, params.for_plans(), rows=rows, length=most):
             pass
         return [tuple(draft.symbols) for draft in drafts]
 
@@ -277,19 +279,6 @@ class StoryDraft(Draft):
 
     request: Request
     plan: tuple[int, ...]
-
-
-def manner_of(settings: Settings, own: Manner) -> Manner:
-    """How symbols are drawn; the model's own temperature and penalty stand in where none is asked for."""
-    asked = own.temperature if settings.temperature is None else settings.temperature
-    penalty = own.repetition_penalty if settings.repetition_penalty is None else settings.repetition_penalty
-    return Manner(
-        temperature=asked if settings.chance else 0.0,
-        top_k=settings.top_k,
-        top_p=settings.top_p,
-        min_p=settings.min_p,
-        repetition_penalty=penalty,
-    )
 
 
 def _hugging_face(kind: Any, directory: Path, device: torch.device) -> Any:

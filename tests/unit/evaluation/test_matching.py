@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from discodvt.errors import BadRequest
-from discodvt.evaluation.matching import match, read_told
+from discodvt.evaluation.matching import match, read_story_lines
 
 
 def write(path: Path, *records: dict[str, object]) -> Path:
@@ -19,28 +19,28 @@ def record(id: str, prompt: str = "p", story: str | None = None) -> dict[str, ob
 
 
 def test_ids_match_in_the_order_of_the_stories(tmp_path):
-    stories = read_told(write(tmp_path / "s.jsonl", record("b"), record("a")))
-    references = read_told(write(tmp_path / "r.jsonl", record("a"), record("b", story="reference b")))
+    stories = read_story_lines(write(tmp_path / "s.jsonl", record("b"), record("a")))
+    references = read_story_lines(write(tmp_path / "r.jsonl", record("a"), record("b", story="reference b")))
     pairs = match([stories], references)
     assert [told.story for told in pairs.references] == ["reference b", "story a"]
 
 
 def test_prompts_go_round_their_references(tmp_path):
-    stories = read_told(write(tmp_path / "s.jsonl", *(record(str(n), "pq"[n % 4 == 3]) for n in range(4))))
-    references = read_told(write(tmp_path / "r.jsonl", record("x"), record("y"), record("z", "q")))
+    stories = read_story_lines(write(tmp_path / "s.jsonl", *(record(str(n), "pq"[n % 4 == 3]) for n in range(4))))
+    references = read_story_lines(write(tmp_path / "r.jsonl", record("x"), record("y"), record("z", "q")))
     assert [told.id for told in match([stories], references, by="prompt").references] == ["x", "y", "x", "z"]
 
 
 def test_another_system_is_put_in_the_order_of_the_first(tmp_path):
-    a = read_told(write(tmp_path / "a.jsonl", record("1"), record("2")))
-    b = read_told(write(tmp_path / "b.jsonl", record("2", story="b2"), record("1", story="b1")))
+    a = read_story_lines(write(tmp_path / "a.jsonl", record("1"), record("2")))
+    b = read_story_lines(write(tmp_path / "b.jsonl", record("2", story="b2"), record("1", story="b1")))
     assert [told.story for told in match([a, b], a).systems[1]] == ["b1", "b2"]
     with pytest.raises(BadRequest, match=r"a\.jsonl:2: its id is not among the other system's"):
         match([a, b[1:]], a)
 
 
 def test_what_does_not_match_is_refused_or_left_out(tmp_path):
-    stories = read_told(write(tmp_path / "s.jsonl", record("a"), record("b"), record("c")))
+    stories = read_story_lines(write(tmp_path / "s.jsonl", record("a"), record("b"), record("c")))
     with pytest.raises(BadRequest, match=r"s\.jsonl:2: no reference with this id, nor for 1 more of 3 stories"):
         match([stories], stories[:1])
     with pytest.raises(BadRequest, match=r"s\.jsonl:3: no story with this id of 3 references; .*--drop-unmatched"):
@@ -53,8 +53,8 @@ def test_what_does_not_match_is_refused_or_left_out(tmp_path):
 
 
 def test_a_prompt_with_fewer_stories_than_references_is_matched(tmp_path):
-    stories = read_told(write(tmp_path / "s.jsonl", record("1"), record("2", "q")))
-    references = read_told(write(tmp_path / "r.jsonl", record("x"), record("y"), record("z", "q")))
+    stories = read_story_lines(write(tmp_path / "s.jsonl", record("1"), record("2", "q")))
+    references = read_story_lines(write(tmp_path / "r.jsonl", record("x"), record("y"), record("z", "q")))
     assert match([stories], references, by="prompt").unused == 0
 
 
@@ -72,13 +72,13 @@ def test_a_corrupt_line_is_named(tmp_path, line, message):
     path = write(tmp_path / "s.jsonl", record("a"))
     path.write_text(path.read_text() + line + "\n")
     with pytest.raises(BadRequest, match=message):
-        read_told(path)
+        read_story_lines(path)
 
 
 def test_an_id_twice_or_none_is_refused(tmp_path):
-    twice = read_told(write(tmp_path / "s.jsonl", record("a"), record("a")))
+    twice = read_story_lines(write(tmp_path / "s.jsonl", record("a"), record("a")))
     with pytest.raises(BadRequest, match=r"s\.jsonl:2: id 'a' is there twice"):
         match([twice], twice)
-    nameless = read_told(write(tmp_path / "n.jsonl", {"story": "x", "prompt": "p"}))
+    nameless = read_story_lines(write(tmp_path / "n.jsonl", {"story": "x", "prompt": "p"}))
     with pytest.raises(BadRequest, match="--match prompt"):
         match([nameless], twice[:1])

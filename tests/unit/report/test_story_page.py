@@ -8,10 +8,10 @@ import pytest
 
 from discodvt.errors import BadRequest
 from discodvt.report.story_page import read_meanings, story_page
-from discodvt.writing.stories_file import StoryRecord
+from discodvt.writing.story import Story
 
 STORY = "The <fox> ran & hid.\nThen it slept."
-RECORD = StoryRecord(
+RECORD = Story(
     "1", 'A "fox" & a hat', STORY, (12, 7, 12), 0, "nano", "end", ((12, 0, 10), (7, 10, 21), (-1, 21, len(STORY)))
 )
 
@@ -22,7 +22,7 @@ def stories_in(page: str) -> list[str]:
 
 
 def test_the_page_holds_the_stories_unchanged_and_nothing_from_outside():
-    plain = StoryRecord("2", "Without a plan", "No <plan>.", (), 0, "bart", "end")
+    plain = Story("2", "Without a plan", "No <plan>.", (), 0, "bart", "end")
     page = story_page([RECORD, plain])
     assert stories_in(page) == [STORY, "No <plan>."]
     assert not re.search(r"https?:|<script|<link|@import|url\(", page)
@@ -43,7 +43,7 @@ def test_segments_and_plan_cells_can_be_reached_and_explain_themselves():
 
 
 def test_a_code_without_text_does_not_shift_the_others():
-    silent = StoryRecord("1", "A fox", "It ran. End.", (5, 7, 7, 9), 0, "nano", "end", ((7, 0, 8), (9, 8, 12)))
+    silent = Story("1", "A fox", "It ran. End.", (5, 7, 7, 9), 0, "nano", "end", ((7, 0, 8), (9, 8, 12)))
     page = story_page([silent])
     cells = dict(re.findall(r'<a href="#(\w+)"[^>]*>(\d+)</a>', page))
     texts = dict(re.findall(r'<span id="(\w+)"[^>]*data-tip="code (\d+)"', page))

@@ -7,20 +7,20 @@ from rich.console import Console
 
 from discodvt.report.code_colours import tint
 from discodvt.report.story_view import LivePlan, LiveText, PlanView, heading, plan_rows, printable
-from discodvt.writing.stories_file import StoryRecord
+from discodvt.writing.story import Story
 
 STORY = "The [red] fox slept, and then it woke.\n\nThe end."
 PLAN = (12, 7, 201, 7, 9)
 
 
-def record(*ends: int, story: str = STORY, plan: tuple[int, ...] = PLAN, finish: str = "end") -> StoryRecord:
+def record(*ends: int, story: str = STORY, plan: tuple[int, ...] = PLAN, finish: str = "end") -> Story:
     starts = (0, *ends[:-1])
     codes = (*plan, *[-1] * len(ends))
     segments = tuple((code, start, end) for code, start, end in zip(codes, starts, ends, strict=False))
-    return StoryRecord("1", "A fox", story, plan, 0, "nano", finish, segments)
+    return Story("1", "A fox", story, plan, 0, "nano", finish, segments)
 
 
-def shown(story: StoryRecord, *, width: int = 80, colours: bool = False) -> str:
+def shown(story: Story, *, width: int = 80, colours: bool = False) -> str:
     file = StringIO()
     console = Console(width=width, file=file, force_terminal=True, color_system="truecolor", no_color=not colours)
     console.print(PlanView(story), soft_wrap=False)
@@ -53,7 +53,7 @@ def test_text_beyond_the_plan_has_no_code():
 
 
 def test_a_story_without_a_plan_is_shown_whole():
-    text = shown(StoryRecord("1", "A fox", STORY, (), 4, "bart", "length"))
+    text = shown(Story("1", "A fox", STORY, (), 4, "bart", "length"))
     assert "\nThe [red] fox slept, and then it woke.\n\nThe end.\n" in text
     assert "10 words · cut at the length limit · seed 4" in text
 
@@ -103,7 +103,7 @@ def test_a_plan_shown_while_written_comes_early_and_ends_as_the_whole_view(colou
 
 
 def test_a_story_without_a_plan_ends_as_the_whole_view_too():
-    story = StoryRecord("1", "A fox", STORY, (), 4, "bart", "length")
+    story = Story("1", "A fox", STORY, (), 4, "bart", "length")
     file = StringIO()
     live = LivePlan(Console(width=80, file=file, force_terminal=True, no_color=True), story.prompt)
     live.grow(STORY[:9], ())
@@ -123,7 +123,7 @@ def test_a_terminal_is_told_nothing_by_a_text():
     text = LiveText(Console(width=80, file=file))
     text.write(evil)
     text.end()
-    story = StoryRecord("1", evil, evil, (7,), 0, "nano", "end", ((7, 0, len(evil)),))
-    for seen in (file.getvalue(), shown(story), shown(StoryRecord("1", evil, evil, (), 0, "bart", "end"))):
+    story = Story("1", evil, evil, (7,), 0, "nano", "end", ((7, 0, len(evil)),))
+    for seen in (file.getvalue(), shown(story), shown(Story("1", evil, evil, (), 0, "bart", "end"))):
         assert "\u241b[31mred" in seen
         assert [mark for mark in ("\x1b[31", "\x07", "\x9b", "\r", "\x7f") if mark in seen] == []

@@ -1,9 +1,9 @@
-"""Settings that cannot be are refused; lengths nobody gave are the model's."""
+"""Sampling parameters that cannot be are refused; lengths nobody gave are the model's."""
 
 import pytest
 
 from discodvt.errors import BadRequest
-from discodvt.writing import Settings
+from discodvt.writing import SamplingParams
 from discodvt.writing.lengths import model_lengths
 
 
@@ -24,29 +24,33 @@ from discodvt.writing.lengths import model_lengths
 )
 def test_settings_that_cannot_be(wrong, told):
     with pytest.raises(BadRequest, match=told):
-        Settings(**wrong)
+        SamplingParams(**wrong)
 
 
 def test_the_papers_lengths_at_paper_scale():
     lengths = model_lengths(1024, {}, prior={}, max_codes=64, tokens_per_code=8)
-    assert lengths.tokens(Settings()) == (100, 512)
-    assert lengths.codes(Settings()) == (1, 64)
+    assert lengths.tokens(SamplingParams()) == (100, 512)
+    assert lengths.codes(SamplingParams()) == (1, 64)
     assert lengths.prompt_tokens == 1022
 
 
 def test_a_model_keeps_its_own_lengths_and_a_request_comes_first():
     own = {"min_new_tokens": 40, "max_new_tokens": 300, "prompt_tokens": 48}
     lengths = model_lengths(520, own, prior={"min_new_tokens": 5}, max_codes=40, tokens_per_code=8)
-    assert (lengths.tokens(Settings()), lengths.codes(Settings()), lengths.prompt_tokens) == ((40, 300), (5, 40), 48)
-    assert lengths.tokens(Settings(max_tokens=30)) == (30, 30)
-    assert lengths.tokens(Settings(max_tokens=520)) == (40, 520)
+    assert (lengths.tokens(SamplingParams()), lengths.codes(SamplingParams()), lengths.prompt_tokens) == (
+        (40, 300),
+        (5, 40),
+        48,
+    )
+    assert lengths.tokens(SamplingParams(max_tokens=30)) == (30, 30)
+    assert lengths.tokens(SamplingParams(max_tokens=520)) == (40, 520)
     for wrong in ({"max_tokens": 521}, {"min_tokens": 301}):
         with pytest.raises(BadRequest, match="ask for fewer"):
-            lengths.tokens(Settings(**wrong))
+            lengths.tokens(SamplingParams(**wrong))
     with pytest.raises(BadRequest, match="at most 40"):
-        lengths.codes(Settings(max_codes=41))
+        lengths.codes(SamplingParams(max_codes=41))
 
 
 def test_positions_limit_every_length():
     lengths = model_lengths(80, {}, prior={}, max_codes=0, tokens_per_code=0)
-    assert lengths.tokens(Settings()) == (15, 80)
+    assert lengths.tokens(SamplingParams()) == (15, 80)

@@ -10,7 +10,7 @@ import pytest
 from discodvt.errors import BadRequest
 from discodvt.writing.given_plans import plan_from, typed_plan
 from discodvt.writing.prompts import read_prompts, story_ids, typed_prompts
-from discodvt.writing.stories_file import StoryRecord
+from discodvt.writing.story import Story
 
 ROWS = [{"id": 7, "prompt": "A fox"}, {"id": 9, "prompt": "A crow's hat"}]
 
@@ -95,7 +95,7 @@ class Posterior:
 def test_plans_of_texts_and_of_stories(tmp_path):
     writer = Posterior()
     assert plan_from(str(file(tmp_path / "story.txt", "\ufeffThe fox slept.\n")), writer) == (3, 3, 6)
-    records = [StoryRecord(id, "p", "s", plan, 0, "nano", "end") for id, plan in (("a#1", (5, 6)), ("b", ()))]
+    records = [Story(id, "p", "s", plan, 0, "nano", "end") for id, plan in (("a#1", (5, 6)), ("b", ()))]
     stories = str(file(tmp_path / "stories.jsonl", "".join(record.as_line() for record in records)))
     assert plan_from(f"{stories}#a#1", writer) == (5, 6)
     assert plan_from(str(file(tmp_path / "one.jsonl", records[0].as_line())), writer) == (5, 6)

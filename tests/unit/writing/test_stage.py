@@ -8,10 +8,10 @@ import pytest
 
 from discodvt.errors import BadRequest
 from discodvt.writing.prompts import typed_prompts
-from discodvt.writing.requests import Request, Settings
+from discodvt.writing.sampling import SamplingParams
 from discodvt.writing.stage import in_order, write_stories
-from discodvt.writing.stories_file import StoryRecord, read_records
-from discodvt.writing.story import Segment, WrittenStory
+from discodvt.writing.stories_file import read_stories
+from discodvt.writing.story import Request, Segment, Story
 
 PROMPTS = typed_prompts([f"prompt {number}" for number in range(6)])
 IDS = [f"{prompt}#{number}" for prompt in range(1, 7) for number in (1, 2)]
@@ -27,7 +27,7 @@ class Scribe:
     def __init__(self) -> None:
         self.asked: list[int] = []
 
-    def write_many(self, requests: Iterable[Request], settings: Settings, *, batch_size: int) -> Iterator[WrittenStory]:
+    def write_many(self, requests: Iterable[Request], params: SamplingParams, *, batch_size: int) -> Iterator[Story]:
         batch = []
         for request in requests:
             if request.plan and max(request.plan) > 9:
@@ -36,22 +36,23 @@ class Scribe:
             text = f"{request.prompt}, {request.seed}, {request.index}."
             plan = request.plan or (1, 2)
             segments = (Segment(plan[0], 0, 3), Segment(-1, 3, len(text)))
-            batch.append(WrittenStory(request.prompt, text, plan, "end", segments, request.seed, request.index))
+            fields = (request.id, request.prompt, text, plan, request.seed, self.name, "end", segments)
+            batch.append(Story(*fields, index=request.index))
             if len(batch) == batch_size:
                 yield from random.Random(batch_size).sample(batch, len(batch))
                 batch = []
         yield from reversed(batch)
 
 
-def write(writer: Scribe, path=None, **changes) -> Iterator[StoryRecord]:
+def write(writer: Scribe, path=None, **changes) -> Iterator[Story]:
     options = {"stories_each": 2, "seed": 3, "batch_size": 5, "output": path} | changes
-    return write_stories(writer, PROMPTS, Settings(), **options)
+    return write_stories(writer, PROMPTS, SamplingParams(), **options)
 
 
 def test_stories_come_in_the_order_they_were_asked_for():
     records = list(write(Scribe()))
     assert [record.id for record in records] == IDS
-    assert [record.story for record in records] == [f"prompt {n // 2}, 3, {n}." for n in range(12)]
+    assert [record.text for record in records] == [f"prompt {n // 2}, 3, {n}." for n in range(12)]
     assert records[0].segments == ((1, 0, 3), (-1, 3, 15))
     assert {record.model for record in records} == {"scribe"}
 
@@ -65,7 +66,7 @@ def test_stopped_after_any_story_it_resumes_and_writes_no_story_twice(tmp_path, 
     held = len(path.read_text().splitlines())
     writer.asked = []
     records = list(write(writer, path, batch_size=4))
-    assert records == list(write(Scribe())) == list(read_records(path))
+    assert records == list(write(Scribe())) == list(read_stories(path))
     assert writer.asked == list(range(held, 12))
 
 
@@ -96,5 +97,5 @@ def test_a_request_the_writer_refuses_leaves_no_file(tmp_path):
 
 
 def test_in_order_holds_back_only_what_must_wait():
-    stories = [WrittenStory("p", "", (), "end", (), 0, index) for index in (4, 3, 6, 5)]
+    stories = [Story("", "p", "", (), 0, "scribe", "end", index=index) for index in (4, 3, 6, 5)]
     assert [story.index for story in in_order(stories, 3)] == [3, 4, 5, 6]

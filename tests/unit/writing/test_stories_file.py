@@ -6,16 +6,15 @@ from pathlib import Path
 import pytest
 
 from discodvt.errors import BadRequest
-from discodvt.writing.stories_file import StoryRecord, open_stories, read_records
+from discodvt.writing.stories_file import open_stories, read_stories
+from discodvt.writing.story import Story
 
 IDS = ["a", "b", "c"]
 CONFIG = {"model": "nano", "seed": 3, "plan": (1, 2), "top_p": 0.9}
 
 
-def record(id: str) -> StoryRecord:
-    return StoryRecord(
-        id, f"prompt {id}", "Ein Fuchs. 🦊\u2028Ende.", (1, 2), 3, "nano", "end", ((1, 0, 4), (2, 4, 18))
-    )
+def record(id: str) -> Story:
+    return Story(id, f"prompt {id}", "Ein Fuchs. 🦊\u2028Ende.", (1, 2), 3, "nano", "end", ((1, 0, 4), (2, 4, 18)))
 
 
 def write(path: Path, *, first: int = 0, stop: int = 3, **changes) -> None:
@@ -34,7 +33,7 @@ def whole(tmp_path: Path) -> Path:
 
 
 def test_records_come_back_as_they_were(whole):
-    assert list(read_records(whole)) == [record(id) for id in IDS]
+    assert list(read_stories(whole)) == [record(id) for id in IDS]
     assert list(json.loads(whole.read_text().split("\n")[0]))[:7] == [
         "id", "prompt", "story", "plan", "seed", "model", "finish"]  # fmt: skip
     manifest = json.loads((whole.parent / "whole.jsonl.manifest.json").read_text())

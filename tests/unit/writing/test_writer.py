@@ -14,8 +14,8 @@ from transformers import RepetitionPenaltyLogitsProcessor
 from unit.writing.toy_writer import CODES, MOST_CODES, TOKENS_PER_CODE, save_bart, save_writer
 
 from discodvt.errors import BadRequest
-from discodvt.writing import Request, Settings, StoryWriter, WrittenStory
-from discodvt.writing.decoding import Draft, Manner
+from discodvt.writing import Request, SamplingParams, Story, StoryWriter
+from discodvt.writing.decoding import Draft, next_symbols
 from discodvt.writing.story import NO_CODE
 
 torch.set_num_threads(1)
@@ -25,7 +25,7 @@ PROMPTS = (
     "Ann",
     "A café, and a very long prompt that fills more than one window of it all",
 )
-SETTINGS = Settings(min_tokens=3, max_tokens=40)
+SETTINGS = SamplingParams(min_tokens=3, max_tokens=40)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def requests() -> list[Request]:
 
 
 @pytest.fixture(scope="module")
-def alone(writer, requests) -> list[WrittenStory]:
+def alone(writer, requests) -> list[Story]:
     return [story for request in requests for story in writer.write_many([request], SETTINGS, batch_size=1)]
 
 
@@ -130,7 +130,7 @@ def test_a_given_plan_is_followed_and_leaves_the_text_its_stream(writer, alone):
 
 
 def test_lengths_are_kept(writer, requests):
-    exact = Settings(min_tokens=17, max_tokens=17, min_codes=4, max_codes=4, top_p=1.0)
+    exact = SamplingParams(min_tokens=17, max_tokens=17, min_codes=4, max_codes=4, top_p=1.0)
     for story in writer.write_many(requests, exact):
         assert story.finish == "length"
         assert len(story.plan) == 4
@@ -152,7 +152,7 @@ def test_a_repetition_penalty_is_hugging_faces():
     symbols = [[3, 5, 5], [7]]
     ours = logits.numpy().copy()
     drafts = [Draft(control=torch.zeros(0), prompt=[], key=0, fewest=0, most=9, symbols=each) for each in symbols]
-    Manner(temperature=0, repetition_penalty=1.3).choose(ours, drafts, start=1, end=2)
+    next_symbols(ours, drafts, SamplingParams(temperature=0, repetition_penalty=1.3), start=1, end=2)
     penalty = RepetitionPenaltyLogitsProcessor(1.3)
     for row, used in enumerate(symbols):
         expected = penalty(torch.tensor([[1, *used]]), logits[row : row + 1].clone())
@@ -163,7 +163,7 @@ def test_a_repetition_penalty_makes_repetition_rarer(writer):
     def distinct(penalty: float) -> int:
         stories = writer.write_many(
             [Request("Ann", index=n) for n in range(8)],
-            Settings(min_tokens=36, greedy=True, repetition_penalty=penalty),
+            SamplingParams(min_tokens=36, greedy=True, repetition_penalty=penalty),
         )
         return sum(len(set(story.text)) for story in stories)
 

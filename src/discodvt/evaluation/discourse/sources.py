@@ -12,7 +12,7 @@ from discodvt.discourse import MARKERS, Annotator
 from discodvt.discourse.parsers import Parser
 from discodvt.errors import BadRequest
 from discodvt.evaluation.discourse.pairs import Pair, bare, pairs_in
-from discodvt.evaluation.matching import Told, json_object, read_told, reference_file
+from discodvt.evaluation.matching import StoryLine, json_object, read_story_lines, reference_file
 
 Progress = Callable[[int, int], None]  # done, in all
 
@@ -21,7 +21,7 @@ Progress = Callable[[int, int], None]  # done, in all
 class PairedStory:
     """A story and the marker pairs in it."""
 
-    told: Told
+    told: StoryLine
     pairs: list[Pair]
 
 
@@ -32,7 +32,7 @@ def read_paired(
     file = reference_file(path, split)
     if file.suffix == ".parquet" and _annotated(file):
         return list(annotated_stories(file))
-    told = read_told(file)
+    told = read_story_lines(file)
     stories = []
     for story, annotation in zip(told, Annotator(parser).annotate_many(each.story for each in told), strict=True):
         stories.append(PairedStory(story, list(pairs_in(story.story, annotation.edus, annotation.relations))))
@@ -47,7 +47,7 @@ def annotated_stories(file: Path) -> Iterator[PairedStory]:
         edus = [(edu["start"], edu["end"]) for edu in row["edus"]]
         if len(row["relations"]) != max(0, len(edus) - 1):
             raise BadRequest(f"{where}: {len(edus)} EDUs with {len(row['relations'])} relations; annotate it again")
-        told = Told(where, row["id"], row["prompt"], row["story"])
+        told = StoryLine(where, row["id"], row["prompt"], row["story"])
         yield PairedStory(told, list(pairs_in(row["story"], edus, row["relations"])))
 
 

@@ -9,7 +9,7 @@ from discodvt.evaluation.discourse.pairs import Pair
 from discodvt.evaluation.discourse.scoring import compare_tallies, score_tally, tally
 from discodvt.evaluation.discourse.shares import divergence_score, entropy_bits, kl_bits
 from discodvt.evaluation.discourse.sources import PairedStory
-from discodvt.evaluation.matching import Told
+from discodvt.evaluation.matching import StoryLine
 
 # Shares of concession, causal, temporal and conjunction, and their entropy, as printed in the paper (percent, bits).
 GOLDEN = (2.28, 2.56, 29.06, 66.10)
@@ -53,7 +53,7 @@ def test_a_category_never_used_leaves_the_divergence_finite():
 
 
 def stories(*markers: str, count: int = 1) -> list[PairedStory]:
-    told = [Told(f"line {n}", str(n), f"{markers} {n}", "text") for n in range(count)]
+    told = [StoryLine(f"line {n}", str(n), f"{markers} {n}", "text") for n in range(count)]
     return [PairedStory(each, [Pair("a", "b", marker) for marker in markers]) for each in told]
 
 

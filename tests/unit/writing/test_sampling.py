@@ -11,7 +11,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from discodvt.writing.drawing import draw, stream_key
+from discodvt.writing.sampling import sample, stream_key
 
 
 def keys(count: int, start: int = 0) -> np.ndarray:
@@ -48,7 +48,7 @@ def test_frequencies_are_those_of_hugging_faces_warpers(settings):
         warpers.append(MinPLogitsWarper(settings["min_p"]))
     expected = warpers(None, torch.tensor(SCORES)[None]).softmax(-1)[0].numpy()
     count = 20_000
-    found = np.bincount(draw(rows(SCORES, count), keys(count), at(count), **settings), minlength=40) / count
+    found = np.bincount(sample(rows(SCORES, count), keys(count), at(count), **settings), minlength=40) / count
     assert not found[expected == 0].any()
     assert np.abs(found - expected).max() < 4 * np.sqrt(0.25 / count)
 
@@ -59,7 +59,7 @@ def test_a_nucleus_of_unlikely_symbols_is_found_whole(settings):
     logits = np.full((2, 5000), -30.0, dtype=np.float32)
     logits[0, :3000] = 0.0
     logits[1, 7] = 0.0
-    drawn = np.array([draw(logits.copy(), keys(2, 2 * n), at(2), **settings) for n in range(1500)])
+    drawn = np.array([sample(logits.copy(), keys(2, 2 * n), at(2), **settings) for n in range(1500)])
     assert 1100 < np.unique(drawn[:, 0]).size < 1250  # 3000 (1 - exp(-1/2)) = 1180
     assert drawn[:, 0].max() in range(2900, 3000)
     assert set(drawn[:, 1]) == {7}
@@ -67,23 +67,23 @@ def test_a_nucleus_of_unlikely_symbols_is_found_whole(settings):
 
 def test_a_draw_depends_on_its_own_stream_and_position_only():
     logits = np.random.default_rng(0).normal(0, 2, (32, 300)).astype(np.float32)
-    together = draw(logits.copy(), keys(32), at(32, 5), top_p=0.9)
-    alone = [draw(logits[n : n + 1].copy(), keys(1, n), at(1, 5), top_p=0.9)[0] for n in range(32)]
+    together = sample(logits.copy(), keys(32), at(32, 5), top_p=0.9)
+    alone = [sample(logits[n : n + 1].copy(), keys(1, n), at(1, 5), top_p=0.9)[0] for n in range(32)]
     assert together.tolist() == alone
-    assert together.tolist() != draw(logits.copy(), keys(32), at(32, 6), top_p=0.9).tolist()
+    assert together.tolist() != sample(logits.copy(), keys(32), at(32, 6), top_p=0.9).tolist()
     assert stream_key(0, 1, "", "text") != stream_key(0, 1, "", "plan") != stream_key(1, 0, "", "plan")
 
 
 def test_neighbouring_positions_and_streams_are_independent():
     same = rows(np.zeros(2), 4000)
-    here, next_to_it = draw(same, keys(4000), at(4000)), draw(same, keys(4000), at(4000, 1))
+    here, next_to_it = sample(same, keys(4000), at(4000)), sample(same, keys(4000), at(4000, 1))
     assert abs(np.corrcoef(here, next_to_it)[0, 1]) < 0.05
     assert abs(np.corrcoef(here[:-1], here[1:])[0, 1]) < 0.05
 
 
-def test_rounding_hardly_ever_changes_a_draw():
+def test_rounding_hardly_ever_changes_a_sample():
     random = np.random.default_rng(0)
     logits = random.normal(0, 3, (4000, 500)).astype(np.float32)
     moved = logits + random.normal(0, 1e-4, logits.shape).astype(np.float32)  # a hundred times float32's rounding
-    changed = np.mean(draw(logits, keys(4000), at(4000), top_p=0.9) != draw(moved, keys(4000), at(4000), top_p=0.9))
+    changed = np.mean(sample(logits, keys(4000), at(4000), top_p=0.9) != sample(moved, keys(4000), at(4000), top_p=0.9))
     assert changed < 1e-3

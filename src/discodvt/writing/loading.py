@@ -1,4 +1,4 @@
-"""Opening a writer: a directory (or Hub repository) with a DiscoDVT and its `prior/`, or with a plain BART."""
+"""Loading a writer: a directory (or Hub repository) with a DiscoDVT and its `prior/`, or with a plain BART."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +10,9 @@ from tokenizers import Tokenizer
 import discodvt
 from discodvt.errors import BadRequest
 from discodvt.writing.bart import Bart, Decoder, Encoder, Shape
-from discodvt.writing.decoding import Manner
 from discodvt.writing.latent import Latent
 from discodvt.writing.lengths import Lengths, model_lengths
+from discodvt.writing.sampling import SamplingParams
 from discodvt.writing.weights import Weights, read_settings
 
 STORYTELLER = Path(discodvt.__file__).parent / "assets" / "storyteller"
@@ -20,21 +20,21 @@ _FILES = ["*.json", "*.txt", "*.safetensors"]
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class LoadedWriter:
     """The parts of a writer. A plain BART has no latent, and without a latent there is no prior."""
 
     name: str
     directory: Path
     subwords: Tokenizer
     lengths: Lengths
-    own: Manner
+    model_defaults: SamplingParams
     int8: bool
     generator: Bart
     latent: Latent | None
     prior: Bart | None
 
 
-def open_writer(source: str | Path | None, device: torch.device, *, int8: bool) -> Opened:
+def load_writer(source: str | Path | None, device: torch.device, *, int8: bool) -> LoadedWriter:
     """Open a directory, a Hub id, or the storyteller that ships."""
     directory, name = _located(source)
     config = read_settings(directory / "config.json")
@@ -54,20 +54,23 @@ def open_writer(source: str | Path | None, device: torch.device, *, int8: bool) 
         if codes.get("num_codes") != latent.num_codes:
             raise BadRequest(f"{directory / 'prior'}: the prior of another model; train the `prior` stage on this one")
         prior = _prior(Weights(directory / "prior", device), codes, int8)
-    own = read_settings(directory / "generation_config.json")
+    generation = read_settings(directory / "generation_config.json")
     lengths = model_lengths(
         len(generator.decoder.positions),
-        own,
+        generation,
         prior=read_settings(directory / "prior" / "generation_config.json"),
         max_codes=codes.get("max_codes", 0),
         tokens_per_code=latent.tokens_per_code if latent else 0,
     )
-    return Opened(
+    return LoadedWriter(
         name=name,
         directory=directory,
         subwords=_subwords(directory),
         lengths=lengths,
-        own=Manner(own.get("temperature") or 1.0, repetition_penalty=own.get("repetition_penalty") or 1.0),
+        model_defaults=SamplingParams(
+            temperature=generation.get("temperature") or 1.0,
+            repetition_penalty=generation.get("repetition_penalty") or 1.0,
+        ),
         int8=int8,
         generator=generator,
         latent=latent,

@@ -1,0 +1,138 @@
+"""Sampling parameters (defaults: the paper, 4.2), and sampling the next symbol of each row from its own random stream.
+
+Sampling is an exponential race (the Gumbel-max trick): symbol i of probability p_i arrives after an exponential time of
+mean 1 / p_i, and the first to arrive is taken, which happens with probability p_i. The time comes from a hash of
+(stream, position, symbol), so no draw depends on another row or position. When rounding moves the probabilities by e,
+the result changes with a probability of about e; inverting the cumulative distribution would multiply that by the size
+of the nucleus.
+
+The nucleus is searched among the symbols above a probability threshold, which is lowered where those do not reach it.
+"""
+
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discodvt.errors import BadRequest
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Keys = NDArray[np.uint64]
+
+THRESHOLDS = (1e-3, 1e-4, 1e-6, 0.0)  # tried in turn; the last keeps every symbol of probability above zero
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_LARGE = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How to sample. Lengths, temperature and repetition penalty left None are the model's defaults."""
+
+    top_p: float = 0.9  # nucleus sampling: the fewest tokens that together have this probability
+    top_k: int = 0  # 0: off
+    min_p: float = 0.0  # minimum probability relative to the likeliest token; 0: off
+    temperature: float | None = None  # 0: greedy
+    repetition_penalty: float | None = None  # 1: off
+    greedy: bool = False
+    min_tokens: int | None = None
+    max_tokens: int | None = None
+    min_codes: int | None = None
+    max_codes: int | None = None
+    plan_temperature: float = 1.0  # plans are sampled without a nucleus; 0: greedy
+
+    def __post_init__(self) -> None:
+        _check(0 < self.top_p <= 1, f"top_p {self.top_p:g}", "above 0 and at most 1")
+        _check(self.top_k >= 0, f"top_k {self.top_k}", "0 (off) or more")
+        _check(0 <= self.min_p < 1, f"min_p {self.min_p:g}", "0 (off) or more, and below 1")
+        penalty = self.repetition_penalty
+        _check(penalty is None or 0 < penalty < _LARGE, f"repetition_penalty {penalty}", "above 0, up to a million")
+        for name in ("temperature", "plan_temperature"):
+            value = getattr(self, name)
+            _check(value is None or 0 <= value < _LARGE, f"{name} {value}", "0 (greedy) or more, and below a million")
+        for unit in ("tokens", "codes"):
+            low, high = getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
+            _check(low is None or low >= 0, f"min_{unit} {low}", "0 or more")
+            _check(high is None or high >= 1, f"max_{unit} {high}", "1 or more")
+            if low is not None and high is not None and low > high:
+                raise BadRequest(f"min_{unit} {low} is above max_{unit} {high}; make it at most that")
+
+    def resolved(self, model_defaults: "SamplingParams") -> "SamplingParams":
+        """The same with the model's temperature and repetition penalty where none was given; greedy: temperature 0."""
+        given, penalty = self.temperature, self.repetition_penalty
+        temperature = 0.0 if self.greedy else model_defaults.temperature if given is None else given
+        default = model_defaults.repetition_penalty
+        return replace(self, temperature=temperature, repetition_penalty=default if penalty is None else penalty)
+
+    def for_plans(self) -> "SamplingParams":
+        """How the codes of a plan are sampled."""
+        return SamplingParams(top_p=1.0, temperature=self.plan_temperature, repetition_penalty=1.0)
+
+
+def _check(fine: bool, found: str, expected: str) -> None:
+    if not fine:
+        raise BadRequest(f"{found}: expected {expected}")
+
+
+def stream_key(seed: int, index: int, prompt: str, purpose: str) -> int:
+    """The key of a random stream: plan and text of a story have different ones, and so have different prompts."""
+    return int.from_bytes(
+        blake2b(f"{seed} {index} {purpose} {prompt}".encode(errors="replace"), digest_size=8).digest()
+    )
+
+
+def sample(
+    logits: Floats,
+    keys: Keys,
+    positions: Ints,
+    *,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+) -> Ints:
+    """Logits [B, V] (overwritten), stream keys and positions [B] to symbols [B]: top-k, then top-p, then min-p."""
+    logits -= logits.max(axis=1, keepdims=True)
+    if temperature != 1.0:
+        logits /= np.float32(temperature)
+    weights = np.exp(logits, out=logits)
+    totals = weights.sum(axis=1).tolist()
+    states = _mixed(keys + positions.astype(np.uint64) * _GOLDEN)
+    nuclei = (_nucleus(row, total, top_k, top_p, min_p) for row, total in zip(weights, totals, strict=True))
+    sampled = [_race(*nucleus, states[row : row + 1]) for row, nucleus in enumerate(nuclei)]
+    return np.array(sampled, dtype=np.int64)
+
+
+def _nucleus(weights: Floats, total: float, top_k: int, top_p: float, min_p: float) -> tuple[Ints, Floats]:
+    """The candidates, likeliest first, and their probabilities; the one that crosses top-p is included."""
+    for threshold in THRESHOLDS if top_k or top_p < 1 else THRESHOLDS[-1:]:
+        symbols = np.flatnonzero(weights > threshold * total)
+        probs = weights[symbols] / total
+        if len(symbols) >= top_k if top_k else probs.sum() >= top_p:
+            break
+    order = np.argsort(-probs)[: top_k or None]
+    symbols, probs = symbols[order], probs[order]
+    if top_k:
+        probs /= probs.sum()
+    inside = len(probs)
+    if top_p < 1:
+        inside = min(inside, int(np.searchsorted(np.cumsum(probs, dtype=np.float64), top_p)) + 1)
+    if min_p > 0:
+        inside = min(inside, int(np.count_nonzero(probs >= min_p * probs[0])))
+    return symbols[:inside], probs[:inside]
+
+
+def _race(symbols: Ints, probs: Floats, state: Keys) -> int:
+    """The first symbol to arrive; its uniform number is output `symbol` of SplitMix64 (Steele et al. 2014)."""
+    if len(symbols) == 1:
+        return int(symbols[0])
+    bits = _mixed(state + (symbols.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+    uniform = ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52  # in (0, 1)
+    return int(symbols[(np.log(uniform) / probs).argmax()])
+
+
+def _mixed(x: Keys) -> Keys:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

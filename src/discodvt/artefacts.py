@@ -4,7 +4,7 @@ A stage directory holds `stage.json` from the first moment (what is being made: 
 `manifest.json` only when all else is in place. A directory with a manifest is complete; one without is resumed by the
 same request and refused to any other. Files are written under a temporary name and renamed. The directory itself is
 locked while a run is at work in it. Nothing in it depends on the time of day, so a resumed run ends in the same bytes.
-What `--overwrite` replaces stays in a folder inside until the new work is complete, and comes back if it is refused.
+What `overwrite` replaces stays in a folder inside until the new work is complete, and comes back if it is refused.
 """
 
 import fcntl
@@ -174,7 +174,8 @@ def _agree(directory: Path, request: dict[str, Any]) -> None:
         if changed:
             raise BadRequest(
                 f"{directory}: holds {state} `{held.get('stage')}` with another {' and '.join(changed)}; "
-                "choose another directory, or --overwrite it"
+                "choose another directory, or replace it with `overwrite`",
+                parameter="overwrite",
             )
         return
     if any(path.name not in (REQUEST + TEMPORARY, REPLACED) for path in directory.iterdir()):

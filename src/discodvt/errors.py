@@ -1,10 +1,23 @@
-"""The two errors a user may see: each is one line that says what was found, where, and what to do."""
+"""The two errors a user may see: each is one line that says what was found, where, and what to do.
+
+Library code knows parameters, not flags. A message writes a parameter's name in backticks and passes the name along:
+
+    raise BadRequest(f"`top_p` {top_p}: expected more than 0, at most 1", parameter="top_p")
+
+The command line puts the flag of the command at work in its place (`--top-p 1.5: ...`), see `discodvt.cli`.
+"""
+
+from collections.abc import Sequence
 
 
 class DiscoError(Exception):
-    """An error with a message for the user; the command line prints it without a traceback."""
+    """An error with a message for the user; `parameter` names the parameters that the message has in backticks."""
 
     exit_code = 1
+
+    def __init__(self, message: str, parameter: str | Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.parameters = (parameter,) if isinstance(parameter, str) else tuple(parameter)
 
 
 class WorkFailed(DiscoError):

@@ -118,7 +118,7 @@ def _stories(corpus: Path | None) -> Iterator[str]:
     if corpus is not None:
         paths = split_files(corpus).values()
         yield from (story.story for path in paths for story in read_examples(path))
-        raise BadRequest(f"{corpus}: too few stories for this bench; lower --scale")
+        raise BadRequest(f"{corpus}: too few stories for this bench; lower `scale`", parameter="scale")
     rng = random.Random(0)
     sentences = _sample_sentences()
     while True:

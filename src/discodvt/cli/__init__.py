@@ -6,9 +6,10 @@ Heavy libraries are imported inside the commands that need them, so `discodvt --
 import os
 import sys
 from io import TextIOWrapper
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from discodvt import __version__
@@ -48,6 +49,39 @@ def _program(
     ] = False,
 ) -> None:
     pass
+
+
+class _FlagNamingCommand(TyperCommand):
+    """A command whose errors say `--top-p` where the library says `top_p`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except DiscoError as error:
+            flags = {parameter.name: _flag(parameter) for parameter in self.params}
+            message = str(error)
+            for name in error.parameters:
+                message = message.replace(f"`{name}`", flags.get(name, f"`{name}`"))
+            error.args = (message,)
+            raise
+
+
+def _flag(parameter: Any) -> str:
+    """A parameter as it is typed: the longest of its options, or the metavar of an argument."""
+    if parameter.param_type_name == "option":
+        return str(max(parameter.opts, key=len))
+    return str(parameter.metavar or parameter.name.upper())
+
+
+def _name_flags(program: typer.Typer) -> None:
+    for command in program.registered_commands:
+        command.cls = _FlagNamingCommand
+    for group in program.registered_groups:
+        if group.typer_instance is not None:
+            _name_flags(group.typer_instance)
+
+
+_name_flags(app)
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from discodvt.cli.console import out, print_json
 
 NEEDED = (
     "torch", "transformers", "tokenizers", "safetensors", "huggingface-hub", "accelerate", "spacy", "pyarrow",
-    "pydantic", "nltk", "sacrebleu", "scipy", "matplotlib", "rich",
+    "pydantic", "nltk", "sacrebleu", "scipy", "matplotlib", "jinja2", "filelock", "rich",
 )  # fmt: skip
 EXTRAS = {"datasets": "hub", "stanza": "stanza", "tensorboard": "tensorboard", "mauve-text": "mauve"}
 WRITER = ("config.json", "tokenizer.json", "model.safetensors", "prior/config.json", "prior/model.safetensors")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from discodvt.cli import console
+from discodvt.errors import BadRequest
 
 if TYPE_CHECKING:
     from discodvt.corpus import Columns, Source, Summary
@@ -150,7 +151,7 @@ def books(
     """Books: contiguous segments with an empty prompt, none across two books."""
     from discodvt.corpus import Books
 
-    return Books(path, segment_length=segment_length, tokenizer=tokenizer, column=story_column)
+    return Books(path, segment_length=segment_length, tokenizer=tokenizer, story_column=story_column)
 
 
 def hf(
@@ -191,6 +192,8 @@ def _table(kind: str, about: str) -> Callable[..., "Source"]:
     ) -> "Source":
         from discodvt.corpus import Table
 
+        if bool(sources) == bool(train or valid or test):
+            raise BadRequest(f"give {kind} files as FILE... OUT, or as --train FILE --valid FILE --test FILE OUT")
         given = {split: path for split, path in (("train", train), ("valid", valid), ("test", test)) if path}
         columns = _columns(story_column, prompt_column, id_column, prompt_from, keep_first_sentence)
         return Table(kind, sources or (), columns=columns, given=given)
@@ -202,7 +205,13 @@ def _table(kind: str, about: str) -> Callable[..., "Source"]:
 def _columns(story: str, prompt: str | None, id: str | None, prompt_from: PromptFrom, keep_first: bool) -> "Columns":
     from discodvt.corpus import Columns
 
-    return Columns(story=story, prompt=prompt, id=id, prompt_from=prompt_from.value, keep_first_sentence=keep_first)
+    return Columns(
+        story_column=story,
+        prompt_column=prompt,
+        id_column=id,
+        prompt_from=prompt_from.value,
+        keep_first_sentence=keep_first,
+    )
 
 
 _command(wikiplots)

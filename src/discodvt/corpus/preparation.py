@@ -44,11 +44,14 @@ class Options:
         for name in ("min_words", "max_words", "limit"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise BadRequest(f"--{name.replace('_', '-')} {value}: expected at least 1")
+                raise BadRequest(f"`{name}` {value}: expected at least 1", parameter=name)
         if self.min_words and self.max_words and self.min_words > self.max_words:
-            raise BadRequest(f"--min-words {self.min_words}: more than --max-words {self.max_words}; swap them")
+            raise BadRequest(
+                f"`min_words` {self.min_words}: more than `max_words` {self.max_words}; swap them",
+                parameter=("min_words", "max_words"),
+            )
         if self.cut and not self.max_words:
-            raise BadRequest("--cut: nothing to cut to; add --max-words N")
+            raise BadRequest("`cut`: nothing to cut to; give `max_words`", parameter=("cut", "max_words"))
 
 
 def prepare(
@@ -121,8 +124,9 @@ class _Preparation:
             story_id = replace_surrogates(row.id) if row.id is not None else f"{part.label}-{number}"
             if row.id is not None and not self.seen_ids.setdefault(part.split, Seen()).add(story_id):
                 raise BadRequest(
-                    f"{row.place}: the id `{story_id}` was there before; make ids unique, choose another --id-column, "
-                    "or number the rows with --id-column ''"
+                    f"{row.place}: the id `{story_id}` was there before; make ids unique, choose another `id_column`, "
+                    "or number the rows with `id_column` ''",
+                    parameter="id_column",
                 )
             split = part.split or self._draw(kept, story_id)
             self.tally.splits[split].add(Lengths(1, len(kept.prompt.split()), len(kept.story.split())))
@@ -142,7 +146,8 @@ class _Preparation:
                     break
                 if numbered not in (None, row.id is None):
                     raise BadRequest(
-                        f"{row.place}: some rows have an id, some none; fill them in, or use --id-column ''"
+                        f"{row.place}: some rows have an id, some none; fill them in, or set `id_column` to ''",
+                        parameter="id_column",
                     )
                 numbered = row.id is None
                 numbers[part.label] += 1

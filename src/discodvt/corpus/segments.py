@@ -26,7 +26,7 @@ class Segmenter:
 
     def __init__(self, length: int, tokenizer: "Tokenizer | None" = None) -> None:
         if length < 1:
-            raise BadRequest(f"--segment-length {length}: expected at least 1")
+            raise BadRequest(f"`segment_length` {length}: expected at least 1", parameter="segment_length")
         self.length = length
         self._find_end = partial(self._end_by_subwords, tokenizer) if tokenizer else self._end_by_words
 

@@ -54,7 +54,9 @@ def parse_shares(text: str) -> tuple[float, ...]:
     except ValueError:
         shares = []
     if len(shares) != len(SPLITS) or not all(0 <= share < float("inf") for share in shares) or not sum(shares):
-        raise BadRequest(f"--split {text}: expected three shares for train/valid/test, such as {DEFAULT_SHARES}")
+        raise BadRequest(
+            f"`split` {text}: expected three shares for train/valid/test, such as {DEFAULT_SHARES}", parameter="split"
+        )
     return tuple(share / sum(shares) for share in shares)
 
 

@@ -123,7 +123,7 @@ def test_limit_counts_what_is_kept(tmp_path: Path) -> None:
 def test_ids_are_unique_within_a_split(tmp_path: Path) -> None:
     prepare(Lists(train=[row("a", id="1")], test=[row("b", id="1")]), tmp_path / "ok")
     prepare(Lists(data=[row("a", id="1"), row("A", id="1")]), tmp_path / "same")
-    with pytest.raises(BadRequest, match=r"here:1: the id `1` was there before; .*--id-column ''"):
+    with pytest.raises(BadRequest, match=r"here:1: the id `1` was there before; .*`id_column` ''"):
         prepare(Lists(data=[row("a", id="1"), row("b", id="1")]), tmp_path / "bad")
     with pytest.raises(BadRequest, match="some rows have an id, some none"):
         prepare(Lists(data=[row("a"), row("b", id="1")]), tmp_path / "bad")
@@ -145,10 +145,10 @@ def test_numbers_go_on_over_files_of_one_name(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"split": "9/1"}, "three shares"),
-        ({"min_words": 0}, "--min-words 0: expected at least 1"),
-        ({"limit": -1}, "--limit -1: expected at least 1"),
-        ({"min_words": 9, "max_words": 3}, "more than --max-words 3"),
-        ({"cut": True}, "add --max-words"),
+        ({"min_words": 0}, "`min_words` 0: expected at least 1"),
+        ({"limit": -1}, "`limit` -1: expected at least 1"),
+        ({"min_words": 9, "max_words": 3}, "more than `max_words` 3"),
+        ({"cut": True}, "give `max_words`"),
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str) -> None:
@@ -169,7 +169,7 @@ def test_the_directory(tmp_path: Path) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
     assert prepare(source, out).already_complete
     assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
-    with pytest.raises(BadRequest, match=r"holds a finished `prepare` with another config; .*--overwrite"):
+    with pytest.raises(BadRequest, match=r"holds a finished `prepare` with another config; .*`overwrite`"):
         prepare(source, out, Options(seed=1))
     prepare(source, out, Options(seed=1), overwrite=True)
     descriptor = os.open(out, os.O_RDONLY)

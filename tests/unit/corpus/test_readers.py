@@ -105,7 +105,7 @@ def test_books_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
     with pytest.raises(BadRequest, match="keep one of the two"):
         Books(tmp_path).files()
-    with pytest.raises(BadRequest, match=r"a\.jsonl:1: no column `story`; it has text; name one with --story-column"):
+    with pytest.raises(BadRequest, match=r"a\.jsonl:1: no column `story`; it has text; name one with `story_column`"):
         rows(Books(tmp_path / "a.jsonl"))
     with pytest.raises(BadRequest, match="no tokenizer; expected"):
         Books(tmp_path / "a.txt", tokenizer=tmp_path).files()
@@ -144,7 +144,7 @@ def test_hub_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadRequest, match=r"d: Bad split: none\. Available.*check"):
         rows(HubDataset("d", split_map={"train": "none"}))
     with pytest.raises(BadRequest, match=r"d\[train\]: row 1: no column `text`; it has prompt, story"):
-        rows(HubDataset("d", columns=Columns(story="text")))
+        rows(HubDataset("d", columns=Columns(story_column="text")))
 
 
 @pytest.mark.parametrize("text", ["", "train", "train=", "dev=x", "train=a,train=b", "train=a,test=a"])

@@ -64,7 +64,7 @@ def test_a_story_of_five_megabytes(tmp_path: Path, kind: str) -> None:
     [
         (Columns(), "A fox", "It ran.\r\nIt slept."),
         (Columns(prompt_from="title"), "Fox", "It ran.\r\nIt slept."),
-        (Columns(prompt="story", story="prompt"), "It ran.\r\nIt slept.", "A fox"),
+        (Columns(prompt_column="story", story_column="prompt"), "It ran.\r\nIt slept.", "A fox"),
         (Columns(prompt_from="first-sentence"), "It ran.", "It slept."),
         (Columns(prompt_from="first-sentence", keep_first_sentence=True), "It ran.", "It ran.\r\nIt slept."),
     ],
@@ -76,24 +76,24 @@ def test_where_the_prompt_comes_from(tmp_path: Path, columns: Columns, prompt: s
 
 @pytest.mark.parametrize(("column", "ids"), [(None, ["7", "8"]), ("", [None, None]), ("title", ["Fox", "Crow"])])
 def test_ids(tmp_path: Path, column: str | None, ids: list[str | None]) -> None:
-    table = Table("jsonl", [write(tmp_path / "a.jsonl", ROWS)], columns=Columns(id=column))
+    table = Table("jsonl", [write(tmp_path / "a.jsonl", ROWS)], columns=Columns(id_column=column))
     assert [row.id for row in rows(table)] == ids
 
 
 def test_contradictory_columns() -> None:
-    with pytest.raises(BadRequest, match="only with --prompt-from first-sentence"):
+    with pytest.raises(BadRequest, match="only with `prompt_from` first-sentence"):
         Columns(keep_first_sentence=True)
     with pytest.raises(BadRequest, match="drop one of the two"):
-        Columns(prompt="a", prompt_from="first-sentence")
+        Columns(prompt_column="a", prompt_from="first-sentence")
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_wrong_columns_are_listed(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"a.{kind}", [{"text": "x", "heading": "y"}])
-    with pytest.raises(BadRequest, match=r"no column `story`; it has text, heading; name one with --story-column"):
+    with pytest.raises(BadRequest, match=r"no column `story`; it has text, heading; name one with `story_column`"):
         rows(Table(kind, [path]))
-    with pytest.raises(BadRequest, match=r"no column `prompt`.*--prompt-from first-sentence"):
-        rows(Table(kind, [path], columns=Columns(story="text")))
+    with pytest.raises(BadRequest, match=r"no column `prompt`.*set `prompt_from` to first-sentence"):
+        rows(Table(kind, [path], columns=Columns(story_column="text")))
 
 
 @pytest.mark.parametrize(
@@ -164,14 +164,14 @@ def test_given_splits(tmp_path: Path) -> None:
     assert splits(Table("jsonl", named[:1])) == [None]
     assert splits(Table("jsonl", [*named, tmp_path / "notes.jsonl"])) == [None] * 3
     assert splits(Table("jsonl", given={"valid": tmp_path / "notes.jsonl"})) == ["valid"]
-    with pytest.raises(BadRequest, match="give one or the other"):
+    with pytest.raises(BadRequest, match="give one of the two"):
         splits(Table("jsonl", named, given={"valid": tmp_path / "notes.jsonl"}))
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     path = write(tmp_path / "train.jsonl", ROWS)
     for table, message in (
-        (Table("jsonl"), "no jsonl file given"),
+        (Table("jsonl"), "give one of the two"),
         (Table("csv", [tmp_path]), r"no \*\.csv file in it"),
         (Table("jsonl", [tmp_path / "none.jsonl"]), "no such file"),
         (Table("jsonl", [path, tmp_path]), "a directory"),

@@ -30,7 +30,7 @@ class Books:
     path: Path
     segment_length: int | None = None
     tokenizer: Path | None = None
-    column: str = "story"
+    story_column: str = "story"
     kind = "books"
 
     @property
@@ -39,7 +39,7 @@ class Books:
 
     def settings(self) -> dict[str, Any]:
         unit = "subwords" if self.tokenizer else "words"
-        return {"segment_length": self.length, "unit": unit, "column": self.column}
+        return {"segment_length": self.length, "unit": unit, "column": self.story_column}
 
     def files(self) -> list[Path]:
         return self._books() + (tokenizer_files(self.tokenizer) if self.tokenizer else [])
@@ -77,18 +77,20 @@ class Books:
         label = self._label(path)
         if ".jsonl" in path.suffixes[-2:]:
             for number, record in enumerate(read_jsonl(path, self._select), start=1):
-                pieces = [(text_of(record, self.column), record.place, record.position)]
+                pieces = [(text_of(record, self.story_column), record.place, record.position)]
                 yield from _rows(segmenter, pieces, f"{label}-{number}")
         else:
             lines = ((line.content + "\n", f"{path}:{line.number}", line.position) for line in read_lines(path))
             yield from _rows(segmenter, lines, label)
 
     def _select(self, present: Iterable[str], place: str) -> list[str]:
-        if self.column not in present:
+        if self.story_column not in present:
+            there = ", ".join(present)
             raise BadRequest(
-                f"{place}: no column `{self.column}`; it has {', '.join(present)}; name one with --story-column"
+                f"{place}: no column `{self.story_column}`; it has {there}; name one with `story_column`",
+                parameter="story_column",
             )
-        return [self.column]
+        return [self.story_column]
 
 
 def _rows(segmenter: Segmenter, pieces: Iterable[tuple[str, str, int]], book: str) -> Iterator[Row]:

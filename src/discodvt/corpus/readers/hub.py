@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class HubDataset:
             "dataset_config": self.config,
             "revision": self.revision,
             "split_map": dict(self.split_map),
-            "columns": asdict(self.columns),
+            "columns": self.columns.settings(),
         }
 
     def files(self) -> list[Path]:
@@ -69,7 +69,9 @@ def parse_split_map(text: str) -> dict[str, str]:
     found = {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
     wrong = [name for name, theirs in found.items() if name not in SPLITS or not theirs]
     if wrong or len(found) < len(pairs) or not found or len(set(found.values())) < len(found):
-        raise BadRequest(f"--split-map {text}: expected train=NAME,valid=NAME,test=NAME, each once at most")
+        raise BadRequest(
+            f"`split_map` {text}: expected train=NAME,valid=NAME,test=NAME, each once at most", parameter="split_map"
+        )
     return found
 
 
@@ -91,4 +93,6 @@ def _one_line_errors(name: str) -> Iterator[None]:
         raise WorkFailed(f"{name}: the Hub does not answer ({reason}); try again later") from None
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise BadRequest(f"{name}: {reason}; check the dataset's name, --config and --split-map") from None
+        raise BadRequest(
+            f"{name}: {reason}; check the dataset's name, `config` and `split_map`", parameter=("config", "split_map")
+        ) from None

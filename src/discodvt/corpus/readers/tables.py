@@ -5,7 +5,7 @@ more such files are given. Other files are read one after the other and split by
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ class Table:
 
     def settings(self) -> dict[str, Any]:
         splits = {path.name: split for path, split in self._files() if split}
-        return {"columns": asdict(self.columns), "given_splits": splits}
+        return {"columns": self.columns.settings(), "given_splits": splits}
 
     def files(self) -> list[Path]:
         return [path for path, _ in self._files()]
@@ -45,16 +45,10 @@ class Table:
 
     def _files(self) -> list[tuple[Path, str | None]]:
         """The files, each with the split it holds."""
+        if bool(self.given) == bool(self.paths):
+            raise BadRequest(f"{self.kind}: expected either paths, or a file for each split; give one of the two")
         if self.given:
-            if self.paths:
-                raise BadRequest(
-                    f"{self.paths[0]}: files are named by --train/--valid/--test too; give one or the other"
-                )
             return [(_existing(path), split) for split, path in self.given.items()]
-        if not self.paths:
-            raise BadRequest(
-                f"no {self.kind} file given; give FILE... OUT, or --train FILE --valid FILE --test FILE OUT"
-            )
         if len(self.paths) == 1 and self.paths[0].is_dir():
             return self._of_directory(self.paths[0])
         files = [_existing(path) for path in self.paths]

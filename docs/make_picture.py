@@ -8,8 +8,7 @@ from rich.console import Console, RenderableType
 from rich.terminal_theme import SVG_EXPORT_THEME
 
 from discodvt.discourse import Annotator
-from discodvt.report.annotation_view import terminal_view
-from discodvt.report.story_view import PlanView
+from discodvt.report.terminal import AnnotationView, PlanView
 from discodvt.writing import StoryWriter
 
 
@@ -21,7 +20,7 @@ def draw(name: str, shown: RenderableType, *, title: str, width: int) -> None:
 
 
 text = (files("discodvt") / "assets" / "sample_story.txt").read_text(encoding="utf-8")
-draw("story", terminal_view(text, Annotator().annotate(text)), title="discodvt annotate --show", width=124)
+draw("story", AnnotationView(text, Annotator().annotate(text)), title="discodvt annotate --show", width=124)
 
 story = StoryWriter.from_pretrained().write("The fox who lost his hat", seed=0)
 draw("plan", PlanView(story), title="make story", width=80)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from contract.headless import Browser, find_browser
 
-from discodvt.report.code_page import code_page
+from discodvt.report.pages import code_page
 
 TIP = "document.getElementById('tip')"
 

@@ -7,7 +7,7 @@ import pytest
 from contract.headless import Browser, find_browser
 from pipeline.toy_runs import write_runs
 
-from discodvt.report.stage import write_report
+from discodvt.report.report_stage import write_report
 
 TIP = "document.getElementById('tip')"
 

@@ -27,8 +27,8 @@ from discodvt.evaluation.codes.measure import measure_codes
 from discodvt.evaluation.codes.reading import exchanged, plans_of, tokens_of
 from discodvt.evaluation.codes.study import study_codes
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
-from discodvt.report.code_page import code_page
 from discodvt.report.code_section import WORTH
+from discodvt.report.pages import code_page
 from discodvt.training.plans import save_plans
 from discodvt.training.stages import Plan
 
@@ -196,7 +196,7 @@ def test_the_dictionary_holds_every_code_used_and_the_page_every_story(home, stu
     assert sum(entry["count"] for entry in studied["codes"]) == studied["usage"]["codes"]
     page = (home / "studied" / "codes.html").read_text(encoding="utf-8")
     stories = {story.id: story.story for story in read_examples(home / "corpus" / "valid.parquet")}
-    shown = re.findall(r"<p class='story'>(.*?)</p>", page, flags=re.DOTALL)
+    shown = re.findall(r'<p class="story"[^>]*>(.*?)</p>', page, flags=re.DOTALL)
     for told, html in zip(studied["told"], shown, strict=True):
         text = unescape(re.sub(r"<[^>]+>", "", re.sub(r"<sub>\d+</sub>", "", html)))
         assert stories[told["id"]].startswith(text)

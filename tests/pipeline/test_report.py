@@ -13,7 +13,7 @@ from pipeline.toy_runs import discourse_run, measure_run, stories, study_run, wr
 from discodvt.artefacts import open_stage, read_manifest
 from discodvt.errors import BadRequest
 from discodvt.evaluation.stage import evaluate_files
-from discodvt.report.stage import write_report
+from discodvt.report.report_stage import write_report
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -87,7 +87,7 @@ def test_the_same_runs_give_the_same_report(runs: list[str], report: Path, tmp_p
 def test_the_stages_it_reads_are_called_what_it_calls_them() -> None:
     from discodvt.evaluation.codes import measure, study
     from discodvt.evaluation.discourse import score_stage
-    from discodvt.report import runs as read
+    from discodvt.report import systems as read
 
     held = {study.STAGE: study.CODES, measure.STAGE: measure.FIGURES, score_stage.SCORE_STAGE: score_stage.DISCOURSE}
     assert held == {stage: read.CONTENTS[stage] for stage in (read.STUDY, read.MEASURE, read.DISCOURSE)}

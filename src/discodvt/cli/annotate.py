@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from discodvt.cli.console import check_writable, err, out, print_json, progress
+from discodvt.cli.console import err, out, print_json, progress
 from discodvt.errors import BadRequest
 
 
@@ -14,7 +14,7 @@ def annotate(
     target: Annotated[Path | None, typer.Argument(metavar="OUT", help="Directory for the annotated corpus.")] = None,
     parser: Annotated[str, typer.Option(help="bundled, spacy:NAME, stanza or corenlp:URL.")] = "bundled",
     workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what OUT holds.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what OUT holds, or the page.")] = False,
     show: Annotated[Path | None, typer.Option(help="Show one story (a text file, or - for standard input).")] = None,
     html: Annotated[Path | None, typer.Option(help="With --show: also write the story as an HTML page.")] = None,
     selftest: Annotated[Path | None, typer.Option(help="Score against the gold connectives of a CoNLL-U file.")] = None,
@@ -32,7 +32,7 @@ def annotate(
     if selftest is not None:
         _selftest(selftest, parser, as_json=json)
     elif show is not None:
-        _show(show, html, parser, as_json=json)
+        _show(show, html, parser, overwrite=overwrite, as_json=json)
     elif corpus is not None and target is not None:
         _annotate_corpus(corpus, target, parser, workers, overwrite=overwrite, as_json=json)
     else:
@@ -41,7 +41,7 @@ def annotate(
 
 def _annotate_corpus(corpus: Path, target: Path, parser: str, workers: int, *, overwrite: bool, as_json: bool) -> None:
     from discodvt.discourse.stage import annotate_corpus
-    from discodvt.report.relation_chart import marker_shares, write_relation_chart
+    from discodvt.report.charts import marker_shares, write_relation_chart
 
     with progress() as bar:
         task = bar.add_task("annotating", total=None, rate="")
@@ -74,14 +74,15 @@ def _annotate_corpus(corpus: Path, target: Path, parser: str, workers: int, *, o
     err.print(f"annotated corpus in {target}, chart in {chart}")
 
 
-def _show(source: Path, html: Path | None, parser: str, *, as_json: bool) -> None:
+def _show(source: Path, html: Path | None, parser: str, *, overwrite: bool, as_json: bool) -> None:
     from dataclasses import asdict
 
     from discodvt.discourse import Annotator
-    from discodvt.report.annotation_view import html_page, terminal_view
+    from discodvt.report.pages import annotation_page, check_page, write_page
+    from discodvt.report.terminal import AnnotationView
 
     if html is not None:
-        check_writable(html)
+        check_page(html, overwrite=overwrite)
     text = _read(source)
     if not text.strip():
         raise BadRequest(f"{source}: empty; give a text file with a story")
@@ -89,10 +90,10 @@ def _show(source: Path, html: Path | None, parser: str, *, as_json: bool) -> Non
     if as_json:
         print_json(asdict(annotation))
     else:
-        out.print(terminal_view(text, annotation))
+        out.print(AnnotationView(text, annotation))
     if html is not None:
         title = source.stem.replace("_", " ").capitalize() if str(source) != "-" else "A story"
-        html.write_text(html_page(text, annotation, title=title), encoding="utf-8")
+        write_page(html, annotation_page(text, annotation, title=title), overwrite=overwrite)
         err.print(f"page written to {html}")
 
 

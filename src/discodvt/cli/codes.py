@@ -58,8 +58,8 @@ def study(
 ) -> None:
     """Describe every code: phrases, markers, place, neighbours, examples; as JSON, CSV and a page."""
     from discodvt.evaluation.codes.study import PAGE, study_codes
-    from discodvt.report.code_page import code_page
-    from discodvt.report.phrases import one_line
+    from discodvt.report.escaping import one_line
+    from discodvt.report.pages import code_page
 
     found = study_codes(
         checkpoint,
@@ -157,7 +157,7 @@ def compare(
     if table is not None:
         write_comparison(rows, table)
     if plot is not None:
-        from discodvt.report.utilisation_chart import write_utilisation_chart
+        from discodvt.report.charts import write_utilisation_chart
 
         write_utilisation_chart(runs, plot)
     if json:

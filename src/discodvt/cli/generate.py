@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 from rich.text import Text
 
-from discodvt.cli.console import check_writable, err, out, print_line, progress
+from discodvt.cli.console import err, out, print_line, progress
 from discodvt.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -55,21 +55,22 @@ def generate(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE.jsonl", help="Keep the stories there; stopped, it resumes.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what the output file holds.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file and the page.")] = False,
     show_plan: Annotated[bool, typer.Option("--show-plan", help="Show each code beside the text it governs.")] = False,
     html: Annotated[Path | None, typer.Option(help="Also write the stories and their plans as a page.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on standard output, a line a story.")] = False,
 ) -> None:
     """Write stories to prompts: a plan is drawn for each, and the story written along it."""
+    from discodvt.report import pages
+
     if plan is not None and plan_from is not None:
         raise BadRequest("--plan and --plan-from: choose one")
     if html is not None:
-        check_writable(html)
+        pages.check_page(html, overwrite=overwrite)
         if output is not None and html.resolve() == output.resolve():
             raise BadRequest(f"--output and --html are both {html}; give each a file of its own")
     asked = _prompts(prompt, prompts, stories_each)
 
-    from discodvt.report.story_page import read_meanings, story_page
     from discodvt.writing import Request, SamplingParams, StoryWriter
     from discodvt.writing import given_plans as plans
     from discodvt.writing.stage import write_stories
@@ -93,7 +94,7 @@ def generate(
     shown = "live" if live else "json" if json else "plan" if show_plan else "nothing" if in_file else "text"
     with _told_warnings():
         writer = StoryWriter.from_pretrained(model, int8=int8)
-        meanings = read_meanings(writer.directory) if html is not None else {}
+        meanings = pages.read_meanings(writer.directory) if html is not None else {}
         given = given if plan_from is None else plans.plan_from(plan_from, writer)
         if live:
             records = _stream(
@@ -113,7 +114,7 @@ def generate(
             )
         kept = _tell(records, total, shown, keep=html is not None)
     if html is not None:
-        html.write_text(story_page(kept, meanings=meanings), encoding="utf-8")
+        pages.write_page(html, pages.story_page(kept, meanings=meanings), overwrite=overwrite)
         err.print(f"page written to {html}", highlight=False)
     if output is not None and not json:
         err.print(f"{total:,} {'story' if total == 1 else 'stories'} in {output}", highlight=False)
@@ -139,7 +140,7 @@ def _stream(
     writer: "StoryWriter", request: "Request", params: "SamplingParams", *, show_plan: bool
 ) -> "Iterator[Story]":
     """Write one story to the terminal as it comes: word by word, or code by code with its plan."""
-    from discodvt.report.story_view import LivePlan, LiveText
+    from discodvt.report.terminal import LivePlan, LiveText
 
     stream = writer.stream(request, params)
     if show_plan:
@@ -176,12 +177,13 @@ def _show(record: "Story", shown: str, *, alone: bool) -> None:
     if shown == "json":
         print_line(record.as_line())
     elif shown == "plan":
-        from discodvt.report.story_view import PlanView
+        from discodvt.report.terminal import PlanView
 
         out.print(PlanView(record), soft_wrap=False)
         out.print()
     elif shown == "text":
-        from discodvt.report.story_view import heading, printable
+        from discodvt.report.escaping import printable
+        from discodvt.report.terminal import heading
 
         if not alone:
             out.print(heading(record.prompt), end="\n\n")

@@ -25,7 +25,7 @@ def report(
     Runs of one name are one system; `X w/o Y` is shown as an ablation of X; a system scored against itself is the
     references.
     """
-    from discodvt.report.stage import PAGE, write_report
+    from discodvt.report.report_stage import PAGE, write_report
 
     found = write_report(runs, target, title=title, paper=paper, examples=examples, overwrite=overwrite)
     if json:

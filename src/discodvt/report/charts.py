@@ -1,23 +1,29 @@
-"""The kinds of figures a report has: bars side by side, pies, intervals, curves of a distribution."""
+"""The kinds of figures: bars side by side, pies, intervals, curves of a distribution; and those that stand alone.
+
+Alone stand the relations of an annotated corpus and the code utilisation of several models.
+"""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from discodvt.report.annotation_view import COLOURS
-from discodvt.report.drawings import FAINT, INK, SERIES, Drawing, new_drawing
+from discodvt.discourse import CATEGORIES, marker_of
+from discodvt.report.colors import CATEGORY_COLORS, FAINT, INK, SYSTEM_COLORS
+from discodvt.report.drawing import Drawing, new_drawing
+from discodvt.report.escaping import figure_text
 
 if TYPE_CHECKING:
     from matplotlib.patches import Patch
 
 Spread: TypeAlias = tuple[float, float | None, float | None]  # a value and its interval
-Colours: TypeAlias = Mapping[str, str]
+Colors: TypeAlias = Mapping[str, str]
 
 
-def colours_of(systems: Sequence[str]) -> Colours:
-    """Each system's colour, the same in all figures."""
-    return {system: SERIES[number % len(SERIES)] for number, system in enumerate(systems)}
+def system_colors(systems: Sequence[str]) -> Colors:
+    """Each system's color, the same in all figures."""
+    return {system: SYSTEM_COLORS[number % len(SYSTEM_COLORS)] for number, system in enumerate(systems)}
 
 
 def grouped_bars(
@@ -26,7 +32,7 @@ def grouped_bars(
     note: str,
     groups: Sequence[str],
     series: Mapping[str, Sequence[Spread | None]],
-    colours: Colours,
+    colors: Colors,
     *,
     unit: str,
 ) -> Drawing:
@@ -39,7 +45,7 @@ def grouped_bars(
                 continue
             value, low, high = spread
             place = group - 0.4 + width * (number + 0.5)
-            (bar,) = axes.bar(place, value, width * 0.92, color=colours[label])
+            (bar,) = axes.bar(place, value, width * 0.92, color=colors[label])
             ends = "" if low is None or high is None else f", 95% interval {low:.1f} to {high:.1f}"
             drawing.tell(bar, f"{label}, {groups[group]}: {value:.1f}{unit}{ends}")
             if low is not None and high is not None:
@@ -48,7 +54,7 @@ def grouped_bars(
     axes.tick_params(axis="x", length=0)
     axes.set_ylabel(unit)
     axes.set_ylim(bottom=0)
-    _legend(drawing, list(series), colours)
+    _legend(drawing, list(series), colors)
     return drawing
 
 
@@ -61,22 +67,25 @@ def pies(name: str, title: str, note: str, shares: Mapping[str, Mapping[str, flo
         axes.set_axis_off()
     for axes, (label, parts) in zip(panels, shares.items(), strict=False):
         wedges = axes.pie(
-            list(parts.values()), colors=[COLOURS[category] for category in parts], startangle=90, counterclock=False
+            list(parts.values()),
+            colors=[CATEGORY_COLORS[category] for category in parts],
+            startangle=90,
+            counterclock=False,
         )[0]
         for wedge, (category, share) in zip(wedges, parts.items(), strict=True):
             drawing.tell(wedge, f"{label}: {category} {100 * share:.2f}%")
-        axes.set_title(label, fontsize=9)
-    handles = [_patch(colour, category) for category, colour in COLOURS.items()]
+        axes.set_title(figure_text(label), fontsize=9)
+    handles = [_patch(color, category) for category, color in CATEGORY_COLORS.items()]
     drawing.figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=9)
     return drawing
 
 
 def intervals(
-    name: str, title: str, note: str, scores: Mapping[str, Mapping[str, Spread]], colours: Colours, *, columns: int
+    name: str, title: str, note: str, scores: Mapping[str, Mapping[str, Spread]], colors: Colors, *, columns: int
 ) -> Drawing:
     """A panel for each score: every system's value with its interval, one below the other."""
     rows = -(-len(scores) // columns)
-    systems = [system for system in colours if any(system in values for values in scores.values())]
+    systems = [system for system in colors if any(system in values for values in scores.values())]
     size = (8.6, rows * (0.55 + 0.24 * len(systems)))
     drawing, panels = new_drawing(name, title, note, rows=rows, columns=columns, size=size, sharey=True)
     for axes in panels[len(scores) :]:
@@ -86,16 +95,16 @@ def intervals(
             if system not in values:
                 continue
             value, low, high = values[system]
-            colour = colours[system]
+            color = colors[system]
             ends = "" if low is None or high is None else f", 95% interval {low:.2f} to {high:.2f}"
             tip = f"{system}, {score}: {value:.2f}{ends}"
             if low is not None and high is not None:
-                (line,) = axes.plot([low, high], [place, place], color=colour, linewidth=2.2, solid_capstyle="round")
+                (line,) = axes.plot([low, high], [place, place], color=color, linewidth=2.2, solid_capstyle="round")
                 drawing.tell(line, tip)
-            (dot,) = axes.plot([value], [place], "o", color=colour, markersize=5.5)
+            (dot,) = axes.plot([value], [place], "o", color=color, markersize=5.5)
             drawing.tell(dot, tip)
         axes.set_title(score, fontsize=9, loc="left")
-        axes.set_yticks(range(len(systems)), systems)
+        axes.set_yticks(range(len(systems)), list(map(figure_text, systems)))
         axes.set_ylim(len(systems) - 0.4, -0.6)
         axes.margins(x=0.12)
         axes.tick_params(axis="y", length=0)
@@ -107,36 +116,77 @@ def intervals(
 
 
 def distributions(
-    name: str, title: str, note: str, spreads: Mapping[str, Mapping[str, Any]], colours: Colours, *, label: str
+    name: str, title: str, note: str, spreads: Mapping[str, Mapping[str, Any]], colors: Colors, *, label: str
 ) -> Drawing:
     """How values from 0 to 1 are spread over stories: {"bins", "mean"} of each system as a stepped curve."""
     drawing, (axes,) = new_drawing(name, title, note, size=(6.4, 2.8))
     for system, spread in spreads.items():
-        colour = colours[system]
+        color = colors[system]
         shares = [100 * share for share in spread["bins"]]
         width = 1 / len(shares)
         edges = np.linspace(0, 1, len(shares) + 1)
-        bars = axes.bar(edges[:-1], shares, width, align="edge", color=colour, alpha=0.28, linewidth=0)
+        bars = axes.bar(edges[:-1], shares, width, align="edge", color=color, alpha=0.28, linewidth=0)
         for bar, start, share in zip(bars, edges, shares, strict=False):
             if share:
                 drawing.tell(bar, f"{system}: {share:.1f}% of the stories between {start:.2f} and {start + width:.2f}")
-        axes.stairs(shares, edges, color=colour, linewidth=1.4)
-        (line,) = axes.plot([spread["mean"]] * 2, [0, max(shares)], color=colour, linestyle="--", linewidth=1.2)
+        axes.stairs(shares, edges, color=color, linewidth=1.4)
+        (line,) = axes.plot([spread["mean"]] * 2, [0, max(shares)], color=color, linestyle="--", linewidth=1.2)
         drawing.tell(line, f"{system}: mean {spread['mean']:.3f}")
     axes.set_xlabel(label)
     axes.set_ylabel("% of stories")
     axes.set_xlim(0, 1)
-    _legend(drawing, list(spreads), colours)
+    _legend(drawing, list(spreads), colors)
     return drawing
 
 
-def _legend(drawing: Drawing, systems: Sequence[str], colours: Colours) -> None:
-    handles = [_patch(colours[system], system) for system in systems]
+def _legend(drawing: Drawing, systems: Sequence[str], colors: Colors) -> None:
+    handles = [_patch(colors[system], system) for system in systems]
     columns = min(len(systems), 5)
     drawing.figure.legend(handles=handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=9)
 
 
-def _patch(colour: str, label: str) -> "Patch":
+def _patch(color: str, label: str) -> "Patch":
     from matplotlib.patches import Patch
 
-    return Patch(color=colour, label=label)
+    return Patch(color=color, label=figure_text(label))
+
+
+def marker_shares(relations: Mapping[str, int]) -> dict[str, float]:
+    """The share of each marker among the labelled neighbours (`unknown` left out); empty where there are none."""
+    counts = {marker: 0 for markers in CATEGORIES.values() for marker in markers}
+    for label, count in relations.items():
+        marker = marker_of(label)
+        if marker is not None:
+            counts[marker] += count
+    total = sum(counts.values())
+    return {marker: count / total for marker, count in counts.items()} if total else {}
+
+
+def write_relation_chart(relations: Mapping[str, int], path: Path, *, title: str) -> None:
+    """The relation shares of an annotated corpus by marker and category; PNG, SVG or PDF by the suffix of `path`."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.6), layout="constrained")
+    axes = figure.subplots()
+    shares = marker_shares(relations)
+    for category, markers in CATEGORIES.items():
+        heights = [100 * shares.get(marker, 0.0) for marker in markers]
+        label = f"{category} {sum(heights):.1f}%"
+        bars = axes.bar(markers, heights, color=CATEGORY_COLORS[category], label=label)
+        axes.bar_label(bars, fmt="%.1f", fontsize=8, padding=1)
+    axes.set_ylabel("% of labelled neighbours")
+    axes.set_title(figure_text(title), loc="left", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9)
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def write_utilisation_chart(runs: Sequence[dict[str, Any]], path: Path) -> None:
+    """A curve for each measured run (the content of its `figures.json`); PNG, SVG or PDF by the suffix of `path`."""
+    spreads = {_model_label(run["model"]): run["usage"]["utilisation"] for run in runs}
+    distributions("utilisation", "", "", spreads, system_colors(list(spreads)), label="code utilisation").save(path)
+
+
+def _model_label(model: Mapping[str, Any]) -> str:
+    layers = model["conv_layers"]
+    return f"{layers} CNN {'layer' if layers == 1 else 'layers'} ({model['name']})"

@@ -1,16 +1,15 @@
 """The code study in a report: what codes are worth, how stories use them, and a story that tells its codes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from discodvt.report.charts import Colours, distributions, intervals
-from discodvt.report.code_colours import hue
-from discodvt.report.phrases import one_line
-from discodvt.report.runs import System
+from discodvt.report.charts import Colors, distributions, intervals
+from discodvt.report.escaping import one_line
+from discodvt.report.pages import Part, Section
 from discodvt.report.score_cells import in_percent, score_cell
-from discodvt.report.sections import Markup, Part, Section
-from discodvt.report.tables import Cell, Column, Row, Table, stem
+from discodvt.report.systems import System
+from discodvt.report.table import Cell, Column, Row, Table, stem
 
 SHOWN = 12  # codes of a dictionary
 UTILISATION = "Distinct codes of a story divided by its codes; dashed: the mean. Plans {of}."
@@ -43,7 +42,19 @@ WORTH = {  # the figures of `codes measure` by what they are about, in the order
 LEAD = "How many codes are in use, what they are worth to the generator, and what each stands for."
 
 
-def code_section(systems: Sequence[System], colours: Colours) -> Section | None:
+@dataclass(frozen=True, slots=True)
+class CodedStory:
+    """A story with its codes; each piece says what its code stands for when pointed at."""
+
+    macro: ClassVar[str] = "coded_story"  # of templates/parts.html
+
+    name: str
+    system: str
+    prompt: str
+    pieces: Sequence[tuple[int, str, str]]  # code, text, tip
+
+
+def code_section(systems: Sequence[System], colors: Colors) -> Section | None:
     """All there is of codes; None where no run knows of any."""
     known = {system.name: found for system in systems if (found := _usage(system))}
     parts: list[Part] = []
@@ -57,14 +68,14 @@ def code_section(systems: Sequence[System], colours: Colours) -> Section | None:
     ):
         if spreads:
             note = UTILISATION.format(of=of)
-            parts.append(distributions(name, "Code utilisation", note, spreads, colours, label="code utilisation"))
-    parts += _by_layers(systems, known, colours)
+            parts.append(distributions(name, "Code utilisation", note, spreads, colors, label="code utilisation"))
+    parts += _by_layers(systems, known, colors)
     measured = {system.name: system.measured.content["figures"] for system in systems if system.measured}
     if measured:
         parts.append(_worth_table(measured))
     for system in systems:
         if system.study:
-            parts += [_dictionary(system.name, system.study.content), Markup(_told(system.name, system.study.content))]
+            parts += [_dictionary(system.name, system.study.content), *_coded_story(system.name, system.study.content)]
     return Section("codes", "Codes", LEAD, parts) if parts else None
 
 
@@ -116,7 +127,7 @@ def _worth_table(measured: Mapping[str, dict[str, dict[str, Any]]]) -> Table:
     return Table("worth", "What codes are worth", note, [Column(name) for name in measured], blocks, "Figure")
 
 
-def _by_layers(systems: Sequence[System], known: Mapping[str, dict[str, Any]], colours: Colours) -> Iterator[Part]:
+def _by_layers(systems: Sequence[System], known: Mapping[str, dict[str, Any]], colors: Colors) -> Iterator[Part]:
     """The effect of the number of CNN layers, where runs differ in it and were scored."""
     scored = {system.name: run.content["scores"] for system in systems if (run := system.scored("paper"))}
     layers = {name: found["model"]["conv_layers"] for name, found in known.items() if name in scored}
@@ -125,7 +136,7 @@ def _by_layers(systems: Sequence[System], known: Mapping[str, dict[str, Any]], c
         values = {name: in_percent(scored[name]["MSJ-2"]) for name in order}
         said = ", ".join(f"{name} {layers[name]}" for name in order)
         note = f"MS-Jaccard-2 in percent. CNN layers: {said}."
-        yield intervals("layers", "CNN layers and stories", note, {"MSJ-2": values}, colours, columns=1)
+        yield intervals("layers", "CNN layers and stories", note, {"MSJ-2": values}, colors, columns=1)
 
 
 def _dictionary(system: str, found: dict[str, Any]) -> Table:
@@ -149,22 +160,12 @@ def _dictionary(system: str, found: dict[str, Any]) -> Table:
     return Table(f"dictionary-{stem(system)}", "Code dictionary", note, columns, [("", rows)], "Code")
 
 
-def _told(system: str, found: dict[str, Any]) -> str:
-    """The first story of the study with its codes; each says what it stands for when pointed at."""
-    if not found["told"]:
-        return ""
-    told = found["told"][0]
+def _coded_story(system: str, found: dict[str, Any]) -> Iterator[Part]:
+    """The first story of the study, where it has any."""
     entries = {entry["code"]: entry for entry in found["codes"]}
-    pieces = "".join(
-        f'<span class="code" style="--hue:{hue(code)}" data-tip="{escape(_explained(code, entries.get(code)))}">'
-        f"<sub>{code}</sub>{escape(text)}</span>"
-        for code, text in told["segments"]
-    )
-    return (
-        f'<figure class="coded" id="codes-of-{stem(system)}">'
-        f"<figcaption><b>A story and its codes.</b> {escape(system)}; prompt: {escape(told['prompt'])}</figcaption>"
-        f'<div class="story" data-group>{pieces}</div></figure>'
-    )
+    for story in found["told"][:1]:
+        pieces = [(code, text, _explained(code, entries.get(code))) for code, text in story["segments"]]
+        yield CodedStory(stem(system), system, story["prompt"], pieces)
 
 
 def _explained(code: int, entry: dict[str, Any] | None) -> str:

@@ -6,13 +6,13 @@ a repeated phrase and marked as one. Prompts are drawn by the hash of their text
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from html import escape
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from discodvt.evaluation.repetition import RANGES, LookBack, nearest_repeats, repetition
 from discodvt.evaluation.tokens import intern, token_spans, tokenize
-from discodvt.report.runs import System
-from discodvt.report.sections import Markup, Section
+from discodvt.report.pages import Section
+from discodvt.report.systems import System
 
 NEAR, FAR = RANGES
 
@@ -24,6 +24,29 @@ class Repeat(NamedTuple):
     end: int
     tokens: int
     distance: int
+
+
+class Piece(NamedTuple):
+    """A piece of a shown story; one that is marked has a kind and a tip."""
+
+    text: str
+    kind: str = ""
+    tip: str = ""
+
+
+class ShownStory(NamedTuple):
+    system: str
+    facts: str
+    pieces: Sequence[Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Prompts, each with the stories of all systems."""
+
+    macro: ClassVar[str] = "examples"  # of templates/parts.html
+
+    prompts: Sequence[tuple[str, Sequence[ShownStory]]]
 
 
 def repeats(story: str, *, look_back: LookBack = "paper") -> list[Repeat]:
@@ -44,23 +67,24 @@ def repeats(story: str, *, look_back: LookBack = "paper") -> list[Repeat]:
     return found
 
 
-def marked(story: str, *, look_back: LookBack = "paper") -> str:
-    """The story as HTML, its repeated tokens and phrases marked."""
-    parts, at = [], 0
+def marked_pieces(story: str, *, look_back: LookBack = "paper") -> Iterator[Piece]:
+    """The story piece by piece, its repeated tokens and phrases marked."""
+    at = 0
     near = NEAR - (look_back == "code")
     for start, end, tokens, distance in repeats(story, look_back=look_back):
         counted = f"counted by rep-{NEAR} and rep-{FAR}" if distance <= near else f"counted by rep-{FAR}"
         what = "the same token" if tokens == 1 else f"the same {tokens} tokens"
         tip = f"{what} {distance} {'token' if distance == 1 else 'tokens'} before; {counted}"
         kind = f"{'phrase' if tokens > 1 else 'token'}{' near' if distance <= near else ''}"
-        parts += [escape(story[at:start]), f'<mark class="{kind}" data-tip="{tip}">{escape(story[start:end])}</mark>']
+        yield Piece(story[at:start])
+        yield Piece(story[start:end], kind, tip)
         at = end
-    return "".join(parts) + escape(story[at:])
+    yield Piece(story[at:])
 
 
 def example_section(systems: Sequence[System], *, count: int) -> Section | None:
     """The same prompts for every system that kept its stories, the reference first; None without any."""
-    held = {system: {_key(pair): pair for pair in reversed(list(system.pairs()))} for system in _telling(systems)}
+    held = {system: {_key(pair): pair for pair in reversed(list(system.pairs()))} for system in _with_stories(systems)}
     if not held or count == 0:
         return None
     shared = set.intersection(*(set(pairs) for pairs in held.values()))
@@ -72,17 +96,15 @@ def example_section(systems: Sequence[System], *, count: int) -> Section | None:
     for key in sorted(shared, key=_draw)[:count]:
         columns = [(reference.name if reference else "reference", key[1])]
         columns += [(system.name, pairs[key]["story"]) for system, pairs in held.items() if system is not reference]
-        told = "".join(_story(name, story, look_back) for name, story in columns)
-        heading = f"<h3>{escape(_short(key[0]))}</h3>" if key[0] else ""
-        shown.append(f'<article class="example">{heading}<div class="side-by-side">{told}</div></article>')
+        shown.append((_short(key[0]), [_shown(name, story, look_back) for name, story in columns]))
     lead = (
         f"Stories to the same prompts, drawn by the prompts' hashes. Underlined tokens stand among the {FAR} tokens "
         f"before them (solid: among the {NEAR} before), as rep-l counts them; filled ones repeat as a phrase."
     )
-    return Section("examples", "Side by side", lead, [Markup("".join(shown))])
+    return Section("examples", "Side by side", lead, [Examples(shown)])
 
 
-def _telling(systems: Sequence[System]) -> Iterator[System]:
+def _with_stories(systems: Sequence[System]) -> Iterator[System]:
     return (system for system in systems if any(True for _ in system.pairs()))
 
 
@@ -98,12 +120,8 @@ def _short(prompt: str, limit: int = 240) -> str:
     return prompt if len(prompt) <= limit else prompt[:limit].rsplit(" ", 1)[0] + " …"
 
 
-def _story(name: str, story: str, look_back: LookBack) -> str:
+def _shown(name: str, story: str, look_back: LookBack) -> ShownStory:
     (tokens,) = intern([tokenize(story)], tokenizer="nltk")
     near, far = repetition(tokens, look_back=look_back).values.tolist()
     facts = f"{len(tokens.ids)} tokens, rep-{NEAR} {100 * near:.1f}%, rep-{FAR} {100 * far:.1f}%"
-    body = marked(story, look_back=look_back)
-    return (
-        f'<section><h4>{escape(name)}</h4><p class="facts">{facts}</p>'
-        f'<div class="story" data-group tabindex="0" role="region" aria-label="{escape(name)}">{body}</div></section>'
-    )
+    return ShownStory(name, facts, list(marked_pieces(story, look_back=look_back)))

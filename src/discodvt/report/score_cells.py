@@ -1,15 +1,32 @@
-"""Scores as cells of tables: how a number is printed, its interval, and when it earns a star."""
+"""Scores as cells of tables: how a number is printed, when it earns a star, which rest on too little; the paper's own.
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+The paper's numbers (`paper_tables.json`) stand beside ours at paper scale, and are always named as the paper's. An
+accuracy rests on too little where one of its markers has a handful of pairs: one pair makes an accuracy of 0 or 100%
+with no spread at all, so an interval of no width and a certain t-test. A macro-accuracy weighs its markers alike, so
+its rarest marker decides. How many pairs a marker had stands in the signature of its accuracy.
+"""
 
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, TypeAlias
+
+from discodvt.discourse import CATEGORIES, MARKERS
+from discodvt.errors import BadRequest
+from discodvt.evaluation.discourse.accuracy import FEWEST_PAIRS
 from discodvt.report.charts import Spread
-from discodvt.report.few_pairs import few_pairs
-from discodvt.report.runs import Run
-from discodvt.report.tables import Cell
+from discodvt.report.systems import Run, System
+from discodvt.report.table import Cell, Column, Row
 
+Dataset: TypeAlias = Literal["wikiplots", "writingprompts"]
+DATASETS = {"wikiplots": "Wikiplots", "writingprompts": "WritingPrompts"}
+IN_BITS = ("entropy", "KL")  # the rest of the paper's numbers is in percent
+PAPER_STORIES = 1000  # the paper scores stories to this many prompts
 DECIMALS = {"tokens": 1, "nats per token": 3, "perplexity": 1, "ratio": 3}
 NEEDS_REFERENCES = ("B-", "rB-", "MSJ", "BLEU", "rBLEU", "MAUVE", "length-ref")  # names of scores, by their beginning
+FEW_PAIRS = f"† fewer than {FEWEST_PAIRS} pairs of some marker: neither best nor starred."
 
 
 def number(value: float, unit: str = "fraction") -> str:
@@ -49,13 +66,87 @@ def compared(run: Run) -> dict[str, dict[str, Any]]:
     return {name: each | ({"stars": ""} if name in few else {}) | {"thin": name in few} for name, each in found.items()}
 
 
-def stars(runs: Iterable[Run]) -> dict[str, str]:
-    """Stars where a system is better than all it was compared with: the fewest of its comparisons."""
+def stars(system: System, systems: Sequence[System], kind: str) -> dict[str, str]:
+    """Stars where a system is better than all it was compared with, in its own runs of a kind or in theirs.
+
+    A score has the fewest stars of all its comparisons; no system competes with the references.
+    """
     fewest: dict[str, str] = {}
-    for run in runs:
-        if run.compared_with_references:
-            continue  # no system competes with the references
+    for run, sign in _comparisons(system, systems, kind):
         for name, each in compared(run).items():
-            better = each["difference"] * {"higher": 1, "lower": -1, "none": 0}[each["direction"]] > 0
+            better = sign * each["difference"] * {"higher": 1, "lower": -1, "none": 0}[each["direction"]] > 0
             fewest[name] = min(fewest.get(name, "**"), each["stars"] if better else "", key=len)
     return fewest
+
+
+def _comparisons(system: System, systems: Sequence[System], kind: str) -> Iterator[tuple[Run, int]]:
+    """Runs that compared the system with another, and the sign of their differences as seen from it."""
+    if system.is_reference:
+        return
+    for other in systems:
+        for run in other.runs:
+            if run.kind != kind or run.compared_with_references:
+                continue
+            if other is system:
+                yield run, 1
+            elif run.files.get("against") in system.story_files:
+                yield run, -1
+
+
+def few_pairs(name: str, scores: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether `name` is an accuracy over a marker with too few pairs; `scores` are all of its system."""
+    kind, _, of = name.partition("-")
+    if kind != "accuracy":
+        return False
+    markers = CATEGORIES.get(of, (of,)) if of else MARKERS
+    counts = (_pairs(scores[f"accuracy-{marker}"]) for marker in markers if f"accuracy-{marker}" in scores)
+    return any(count is not None and count < FEWEST_PAIRS for count in counts)
+
+
+def _pairs(score: Mapping[str, Any]) -> int | None:
+    found = re.search(r"\|pairs:(\d+)", score["signature"])
+    return int(found[1]) if found else None
+
+
+def check_scale(systems: Sequence[System], dataset: Dataset) -> None:
+    """The paper's numbers stand beside runs of its scale only: as many stories, scored as it scores."""
+    scored = [run for system in systems if (run := system.scored("paper"))]
+    if not scored:
+        raise BadRequest(f"--paper {dataset}: no run with scores in paper mode; add one of `discodvt evaluate`")
+    for run in scored:
+        if run.content["stories"] < PAPER_STORIES:
+            raise BadRequest(
+                f"{run.directory}: {run.content['stories']} stories, the paper scores {PAPER_STORIES:,}; "
+                "leave --paper out, or score as many"
+            )
+
+
+def paper_block(table: str, columns: Sequence[Column], dataset: Dataset | None) -> list[tuple[str, list[Row]]]:
+    """The paper's rows of a table under a heading that says so; none where they were not asked for or do not exist."""
+    held = _tables()[table]
+    if dataset is None or dataset not in held:
+        return []
+    stars = dict(zip(held["columns"], held.get("stars", {}).get(dataset, []), strict=False))
+    tip = f"{_tables()['source']}, Table {held['table']}"
+    rows = []
+    for name, *printed in held[dataset]:
+        known = dict(zip(held["columns"], printed, strict=True))
+        cells = [
+            Cell(
+                known[column.name],
+                float(known[column.name]) / (1 if column.name in IN_BITS else 100),
+                stars=stars.get(column.name, "") if name == "DiscoDVT" else "",
+                tip=tip,
+            )
+            if column.name in known
+            else Cell()
+            for column in columns
+        ]
+        rows.append(Row(name, cells, "paper"))
+    return [(f"The paper's numbers ({DATASETS[dataset]}, its Table {held['table']})", rows)]
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    tables: dict[str, Any] = json.loads((files("discodvt.report") / "paper_tables.json").read_text(encoding="utf-8"))
+    return tables

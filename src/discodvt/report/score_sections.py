@@ -1,38 +1,58 @@
-"""Metrics in a report: the paper's main table with stars, its ablation, and modern scores."""
+"""Metrics in a report: the paper's main table with stars, its ablation, modern scores, comparisons of two systems."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from discodvt.evaluation.scores import Mode
-from discodvt.report.charts import Colours, Spread, intervals
-from discodvt.report.paper import Dataset, paper_block
-from discodvt.report.runs import System
-from discodvt.report.score_cells import NEEDS_REFERENCES, in_percent, score_cell, stars
-from discodvt.report.sections import Part, Section
-from discodvt.report.tables import Cell, Column, Row, Table, with_best
+from discodvt.report.charts import Colors, Spread, intervals
+from discodvt.report.pages import Part, Section
+from discodvt.report.score_cells import (
+    FEW_PAIRS,
+    NEEDS_REFERENCES,
+    Dataset,
+    compared,
+    in_percent,
+    interval_of,
+    number,
+    paper_block,
+    score_cell,
+    stars,
+)
+from discodvt.report.systems import DISCOURSE, Run, System
+from discodvt.report.table import Cell, Column, Row, Table, stem, with_best
 
 MAIN = ("B-1", "B-2", "BLEU", "MSJ-2", "MSJ-3", "rB-1", "rB-2", "rBLEU", "D-4", "D-5", "rep-8", "rep-16")  # its Table 2
 ABLATION = ("B-1", "MSJ-2", "D-4", "rep-8")  # its Table 3
 STARS = "* p < 0.05, ** p < 0.01 in the t-test, against every system compared with."
+COMPARISON = (
+    "Differences between two systems on the same prompts. The interval is that of the difference; p drawn is the "
+    "paired bootstrap's (random halves for pooled scores); p and stars of the t-test as in the paper."
+)
+T_TESTS = {
+    "story": "paired over stories, those of one prompt averaged",
+    "fold": "over ten folds of prompts",
+    "none": "none possible",
+}
 
 
-def score_sections(systems: Sequence[System], colours: Colours, dataset: Dataset | None) -> Iterator[Section]:
+def score_sections(systems: Sequence[System], colors: Colors, dataset: Dataset | None) -> Iterator[Section]:
     """Main results, ablation and modern scores, each where there is something to show."""
     scored = [system for system in systems if system.scored("paper")]
     whole = [system for system in scored if system.ablation_of is None]
     if whole:
-        yield _main(whole, colours, dataset)
+        yield _main(whole, systems, colors, dataset)
     if len(whole) < len(scored):
-        yield _ablation(scored, dataset)
+        yield _ablation(scored, systems, dataset)
     modern = [system for system in systems if system.scored("modern")]
     if modern:
-        table = _table("modern", "Modern scores", modern, "modern")
+        table = _table("modern", "Modern scores", modern, systems, "modern")
         lead = "Corpus BLEU by sacrebleu, distinct corrected for length, lengths and endings."
         yield Section("modern", "Modern scores", lead, [table])
 
 
-def _main(systems: Sequence[System], colours: Colours, dataset: Dataset | None) -> Section:
-    table = _table("main", "Main results", systems, "paper", beside=dataset)
+def _main(systems: Sequence[System], among: Sequence[System], colors: Colors, dataset: Dataset | None) -> Section:
+    table = _table("main", "Main results", systems, among, "paper", beside=dataset)
     parts: list[Part] = [table]
     if len(systems) > 1:
         spreads: dict[str, dict[str, Spread]] = {column.name: {} for column in table.columns}
@@ -41,7 +61,7 @@ def _main(systems: Sequence[System], colours: Colours, dataset: Dataset | None) 
                 if not _against_itself(system, name):
                     spreads[name][system.name] = in_percent(score)
         note = "The same numbers with their 95% intervals."
-        parts.append(intervals("main", "Main results with intervals", note, spreads, colours, columns=5))
+        parts.append(intervals("main", "Main results with intervals", note, spreads, colors, columns=5))
     lead = (
         "Stories against references: overlap (BLEU, MS-Jaccard), recall (reverse BLEU), diversity (distinct) and "
         "repetition, in percent, as the paper defines them."
@@ -49,9 +69,9 @@ def _main(systems: Sequence[System], colours: Colours, dataset: Dataset | None) 
     return Section("main", "Main results", lead, parts)
 
 
-def _ablation(systems: Sequence[System], dataset: Dataset | None) -> Section:
+def _ablation(systems: Sequence[System], among: Sequence[System], dataset: Dataset | None) -> Section:
     shown = [system for system in systems if system.ablation_of or any(s.ablation_of == system.name for s in systems)]
-    table = _table("ablation", "Ablation", shown, "paper", names=ABLATION, beside=dataset)
+    table = _table("ablation", "Ablation", shown, among, "paper", names=ABLATION, beside=dataset)
     return Section("ablation", "Ablation", "What each part of the training is worth.", [table])
 
 
@@ -59,18 +79,19 @@ def _table(
     name: str,
     title: str,
     systems: Sequence[System],
+    among: Sequence[System],
     mode: Mode,
     *,
     names: Sequence[str] = (),
     beside: Dataset | None = None,
 ) -> Table:
-    """One row a system, references apart; the paper's rows below, where asked for."""
+    """One row a system, references apart; stars among all systems; the paper's rows below, where asked for."""
     known = {name: score for system in systems for name, score in _scores(system, mode).items()}
     columns = [Column(score, known[score]["direction"]) for score in (names or _in_order(known)) if score in known]
     human: list[Row] = []
     ours: list[Row] = []
     for system in systems:
-        cells = _cells(system, mode, columns)
+        cells = _cells(system, among, mode, columns)
         if system.is_reference:
             human.append(Row(system.name, cells, "aside"))
         else:
@@ -82,9 +103,9 @@ def _table(
     return Table(name, title, f"{_counted(systems, mode)} {STARS if starred else ''}".strip(), columns, blocks)
 
 
-def _cells(system: System, mode: Mode, columns: Sequence[Column]) -> list[Cell]:
+def _cells(system: System, among: Sequence[System], mode: Mode, columns: Sequence[Column]) -> list[Cell]:
     scores = _scores(system, mode)
-    starred = stars(run for run in system.evaluations if run.config["mode"] == mode)
+    starred = stars(system, among, mode)
     cells = []
     for column in columns:
         if _against_itself(system, column.name):
@@ -116,3 +137,55 @@ def _counted(systems: Sequence[System], mode: Mode) -> str:
     if len(set(counts.values())) == 1:
         return f"{next(iter(counts.values())):,} stories each."
     return "Stories: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()) + "."
+
+
+def comparison_section(systems: Sequence[System]) -> Section | None:
+    """A table for every run that compared two systems; None without any."""
+    runs = [run for system in systems for run in system.runs if run.content.get("comparison")]
+    tables = [_comparison_table(run, _other(run, systems)) for run in runs]
+    return Section("comparison", "Which differences are real", COMPARISON, tables) if tables else None
+
+
+def _other(run: Run, systems: Sequence[System]) -> str:
+    """The name of the system a run was compared with, where it is among those reported."""
+    held = (system for system in systems if any(run.files["against"] == each for each in system.story_files))
+    unnamed = "the references" if run.compared_with_references else "another system"
+    return next((system.name for system in held), unnamed)
+
+
+def _comparison_table(run: Run, other: str) -> Table:
+    kind = "discourse" if run.stage == DISCOURSE else run.kind
+    columns = [Column(run.name), Column(other), Column("difference"), Column("p drawn"), Column("p t-test")]
+    shown = list(_compared(run))
+    rows = [Row(Column(name, each["direction"]).heading, list(_comparison_cells(name, each))) for name, each in shown]
+    note = f"{run.content['stories']:,} stories each, {kind} scores."
+    note += f" {FEW_PAIRS}" if any(each["thin"] for _, each in shown) else ""
+    return Table(
+        f"compare-{kind}-{stem(run.name)}-{stem(other)}",
+        f"{run.name} against {other}",
+        note,
+        columns,
+        [("", rows)],
+        corner="Score",
+    )
+
+
+def _compared(run: Run) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The comparisons of a run in its order; against the references, only what needs none."""
+    found = compared(run)
+    for name in run.content["names"]:
+        if name in found and not (run.compared_with_references and name.startswith(NEEDS_REFERENCES)):
+            yield name, found[name]
+
+
+def _comparison_cells(name: str, each: dict[str, Any]) -> Iterator[Cell]:
+    yield from (score_cell(name, each[side]) for side in ("a", "b"))
+    yield Cell(number(each["difference"], each["unit"]), each["difference"], *interval_of(each))
+    yield _p(each["p_bootstrap"])
+    yield replace(_p(each["p_t_test"], each["stars"], f"t-test {T_TESTS[each['t_test']]}"), thin=each["thin"])
+
+
+def _p(value: float | None, stars: str = "", tip: str = "") -> Cell:
+    if value is None:
+        return Cell(tip=tip)
+    return Cell(f"{value:.3f}" if value >= 0.001 else "< 0.001", value, stars=stars, tip=tip)

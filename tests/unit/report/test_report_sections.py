@@ -7,18 +7,14 @@ import pytest
 
 from discodvt.errors import BadRequest
 from discodvt.report.code_section import code_section
-from discodvt.report.comparison_tables import comparison_section
-from discodvt.report.drawings import Drawing
-from discodvt.report.few_pairs import few_pairs
-from discodvt.report.paper import check_scale, paper_block
-from discodvt.report.phrases import one_line
-from discodvt.report.runs import Run, System
-from discodvt.report.score_cells import number, stars
-from discodvt.report.score_sections import score_sections
-from discodvt.report.sections import Section
-from discodvt.report.tables import Column, Table
+from discodvt.report.drawing import Drawing
+from discodvt.report.pages import Section
+from discodvt.report.score_cells import check_scale, few_pairs, number, paper_block, stars
+from discodvt.report.score_sections import comparison_section, score_sections
+from discodvt.report.systems import Run, System
+from discodvt.report.table import Column, Table
 
-COLOURS = {"human": "#000000", "plain": "#000000", "disco": "#000000", "disco w/o codes": "#000000"}
+COLORS = {"human": "#000000", "plain": "#000000", "disco": "#000000", "disco w/o codes": "#000000"}
 
 
 def scored(name: str, *, against: str | None = None, count: int = 12, shift: float = 0.0, mark: str = "**") -> Run:
@@ -40,7 +36,7 @@ def scored(name: str, *, against: str | None = None, count: int = 12, shift: flo
 
 
 def sections(*systems: System, **options: Any) -> dict[str, Section]:
-    return {each.name: each for each in score_sections(systems, COLOURS, options.get("dataset"))}
+    return {each.name: each for each in score_sections(systems, COLORS, options.get("dataset"))}
 
 
 def table_of(section: Section) -> Table:
@@ -59,12 +55,33 @@ def test_references_stand_apart_and_are_not_scored_against_themselves() -> None:
     assert all(cell.value is not None for cell in disco.cells)
 
 
+def starred(*runs: Run) -> dict[str, set[str]]:
+    """The stars each system of some evaluations has."""
+    systems: dict[str, System] = {}
+    for run in runs:
+        systems.setdefault(run.name, System(run.name)).runs.append(run)
+    return {name: set(stars(system, list(systems.values()), "paper").values()) for name, system in systems.items()}
+
+
 def test_a_star_needs_to_beat_everyone() -> None:
     better = scored("disco", against="plain", shift=0.1)
-    assert set(stars([better]).values()) == {"**"}
-    assert set(stars([better, scored("disco", against="other", shift=0.1, mark="*")]).values()) == {"*"}
-    assert set(stars([better, scored("disco", against="other", shift=-0.1)]).values()) == {""}
-    assert stars([scored("disco", against="human", shift=-0.1)]) == {}
+    assert starred(better) == {"disco": {"**"}}
+    assert starred(better, scored("disco", against="other", shift=0.1, mark="*")) == {"disco": {"*"}}
+    assert starred(better, scored("disco", against="other", shift=-0.1)) == {"disco": {""}}
+    assert starred(scored("disco", against="human", shift=-0.1)) == {"disco": set()}
+
+
+def test_the_system_compared_against_earns_its_stars_too() -> None:
+    plain, third = scored("plain"), scored("third", against="plain", shift=-0.1, mark="*")
+    worse = scored("disco", against="plain", shift=-0.1)
+    assert starred(plain, worse) == {"plain": {"**"}, "disco": {""}}
+    assert starred(plain, worse, third) == {"plain": {"*"}, "disco": {""}, "third": {""}}
+    # It beats disco, but not the third: no star, whoever's run compared them.
+    better = scored("third", against="plain", shift=0.1)
+    assert starred(plain, worse, better) == {"plain": {""}, "disco": {""}, "third": {"**"}}
+    found = sections(*(System(run.name, [run]) for run in (plain, worse)))
+    stars_of = {row.name: {cell.stars for cell in row.cells} for row in table_of(found["main"]).rows}
+    assert stars_of == {"plain": {"**"}, "disco": {""}}
 
 
 def test_ablations_have_a_table_of_their_own() -> None:
@@ -134,7 +151,8 @@ def test_an_accuracy_of_a_handful_of_pairs_earns_nothing() -> None:
         "accuracy-so": each | {"a": many, "b": few},  # the other side's pairs count as well
         "accuracy-and": each | {"a": many, "b": many},
     }
-    assert stars([run]) == {"accuracy-so": "", "accuracy-and": "**"}
+    system = System("disco", [run])
+    assert stars(system, [system], "paper") == {"accuracy-so": "", "accuracy-and": "**"}
 
 
 def measured(name: str, layers: int) -> Run:
@@ -148,7 +166,7 @@ def measured(name: str, layers: int) -> Run:
 
 def test_models_of_different_layers_stand_side_by_side_with_their_scores() -> None:
     deep, flat = (System(name, [measured(name, layers), scored(name)]) for name, layers in (("disco", 3), ("plain", 1)))
-    section = code_section([deep, flat], COLOURS)
+    section = code_section([deep, flat], COLORS)
     assert section is not None
     parts = {part.name: part for part in section.parts if isinstance(part, Table | Drawing)}
     assert list(parts) == ["codes", "utilisation", "layers", "worth"]
@@ -158,7 +176,7 @@ def test_models_of_different_layers_stand_side_by_side_with_their_scores() -> No
     assert isinstance(worth, Table)
     assert [heading for heading, _ in worth.blocks] == ["Reconstruction, nats per token", "Use, percent"]
     deep.runs[1].content["utilisation"] = {"mean": 0.25, "bins": [1.0, 0.0]}
-    written = code_section([deep, flat], COLOURS)
+    written = code_section([deep, flat], COLORS)
     assert written is not None
     drawn = [part for part in written.parts if isinstance(part, Drawing)]
     assert [part.name for part in drawn] == ["utilisation-written", "utilisation", "layers"]
@@ -166,17 +184,13 @@ def test_models_of_different_layers_stand_side_by_side_with_their_scores() -> No
         "the stories were written from.",
         "read from held-out stories.",
     ]
-    same = code_section([deep, System("plain", [measured("plain", 3), scored("plain")])], COLOURS)
+    same = code_section([deep, System("plain", [measured("plain", 3), scored("plain")])], COLORS)
     assert same is not None
     assert "layers" not in {part.name for part in same.parts if isinstance(part, Drawing)}
 
 
 def test_numbers_are_printed_with_a_minus_where_they_have_one() -> None:
     assert [number(value, "ratio") for value in (-0.0004, -0.0006, 0.0)] == ["0.000", "−0.001", "0.000"]
-
-
-def test_phrases_stand_on_one_line() -> None:
-    assert one_line(". \nThe end ") == ". ¶ The end"
 
 
 def test_one_story_has_no_interval_and_says_so() -> None:

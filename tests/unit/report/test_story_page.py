@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 
 from discodvt.errors import BadRequest
-from discodvt.report.story_page import read_meanings, story_page
+from discodvt.report.pages import read_meanings, story_page
 from discodvt.writing.story import Story
 
 STORY = "The <fox> ran & hid.\nThen it slept."
@@ -17,7 +17,7 @@ RECORD = Story(
 
 
 def stories_in(page: str) -> list[str]:
-    found = re.findall(r'<p class="story">(.*?)</p>', page, flags=re.DOTALL)
+    found = re.findall(r'<p class="story" dir="auto">(.*?)</p>', page, flags=re.DOTALL)
     return [unescape(re.sub(r"<[^>]+>", "", text)) for text in found]
 
 
@@ -25,9 +25,9 @@ def test_the_page_holds_the_stories_unchanged_and_nothing_from_outside():
     plain = Story("2", "Without a plan", "No <plan>.", (), 0, "bart", "end")
     page = story_page([RECORD, plain])
     assert stories_in(page) == [STORY, "No <plan>."]
-    assert not re.search(r"https?:|<script|<link|@import|url\(", page)
+    assert not re.search(r'https?:|<script|<link(?! rel="icon" href="data:,")|@import|url\(', page)
     assert "<title>2 stories</title>" in page
-    assert "<title>A &quot;fox&quot; &amp; a hat</title>" in story_page([RECORD])
+    assert "<title>A &#34;fox&#34; &amp; a hat</title>" in story_page([RECORD])
 
 
 def test_segments_and_plan_cells_can_be_reached_and_explain_themselves():
@@ -39,7 +39,7 @@ def test_segments_and_plan_cells_can_be_reached_and_explain_themselves():
     assert page.count('class="unreached"') == 1
     assert re.findall(r"<(?:a|span) (?!href|class|id)", page) == []
     assert all('tabindex="0"' in tag for tag in re.findall(r"<span [^>]*>", page))
-    assert "prefers-color-scheme:dark" in page
+    assert "prefers-color-scheme: dark" in page
 
 
 def test_a_code_without_text_does_not_shift_the_others():
@@ -68,3 +68,12 @@ def test_meanings_come_from_the_code_dictionary(tmp_path):
     (tmp_path / "codes.json").write_text("[]")
     with pytest.raises(BadRequest, match="code dictionary"):
         read_meanings(tmp_path)
+
+
+def test_several_stories_to_one_prompt_can_be_told_apart_in_the_contents():
+    other = Story("2", "Another", "It slept.", (), 0, "nano", "end")
+    page = story_page([RECORD, RECORD, other, RECORD])
+    entries = [unescape(entry) for entry in re.findall(r"<li><a href=[^>]*><bdi>(.*?)</bdi></a></li>", page)]
+    assert entries == [f"{RECORD.prompt} (1 of 3)", f"{RECORD.prompt} (2 of 3)", "Another", f"{RECORD.prompt} (3 of 3)"]
+    headings = [unescape(heading) for heading in re.findall(r"<h2[^>]*>(.*?)</h2>", page)]
+    assert headings == entries

@@ -5,8 +5,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from discodvt.report.code_colours import tint
-from discodvt.report.story_view import LivePlan, LiveText, PlanView, heading, plan_rows, printable
+from discodvt.report.colors import tint
+from discodvt.report.escaping import printable
+from discodvt.report.terminal import LivePlan, LiveText, PlanView, heading, plan_rows
 from discodvt.writing.story import Story
 
 STORY = "The [red] fox slept, and then it woke.\n\nThe end."

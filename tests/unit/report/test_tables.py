@@ -4,8 +4,8 @@ import csv
 import io
 import re
 
-from discodvt.report.table_formats import comma_separated, html, latex, markdown
-from discodvt.report.tables import Cell, Column, Row, Table, with_best
+from discodvt.report.pages import Section, report_page
+from discodvt.report.table import Cell, Column, Row, Table, comma_separated, latex, markdown, with_best
 
 COLUMNS = [Column("B-1", "higher"), Column("rep-8", "lower"), Column("length")]
 
@@ -20,11 +20,20 @@ def table(*rows: Row) -> Table:
     )
 
 
+def html(shown: Table) -> str:
+    return report_page("title", "facts", [Section("s", "section", "lead", [shown])])
+
+
 def test_best_is_by_direction_and_among_ours_only() -> None:
     rows = with_best([row("human", 2, 4, 0, kind="aside"), row("a", 1, 5, 3), row("b", 2, 4, 4)], COLUMNS)
     assert [[cell.best for cell in each.cells] for each in rows] == [[False] * 3, [False] * 3, [True, True, False]]
     alone = with_best([row("a", 1, 5, 3)], COLUMNS)
     assert not any(cell.best for cell in alone[0].cells)
+
+
+def test_numbers_printed_alike_are_a_tie_and_none_is_best() -> None:
+    alike = [row("a", 0.0, 1.001, 3), row("b", 0.0, 1.002, 4), row("c", -1, 5, 5)]
+    assert not any(cell.best for each in with_best(alike, COLUMNS) for cell in each.cells)
 
 
 def test_what_rests_on_too_little_is_marked_and_never_best() -> None:

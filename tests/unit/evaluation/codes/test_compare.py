@@ -8,7 +8,7 @@ import pytest
 from discodvt.artefacts import open_stage
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes.compare import comparison, read_measured
-from discodvt.report.utilisation_chart import write_utilisation_chart
+from discodvt.report.charts import write_utilisation_chart
 
 
 def measured(

@@ -10,15 +10,16 @@ import pytest
 from rich.console import Console
 
 from discodvt.discourse import CATEGORIES, Annotation, Annotator, Mention
-from discodvt.report.annotation_view import html_page, terminal_view
-from discodvt.report.relation_chart import marker_shares, write_relation_chart
+from discodvt.report.charts import marker_shares, write_relation_chart
+from discodvt.report.pages import annotation_page
+from discodvt.report.terminal import AnnotationView
 
 STORY = "The <fox> ran because he was late.\n\nThen he slept & dreamt."
 
 
 def test_the_page_holds_the_story_unchanged(annotator: Annotator) -> None:
-    page = html_page(STORY, annotator.annotate(STORY), title="A & B")
-    main = page[page.index("<main>") + 6 : page.index("</main>")]
+    page = annotation_page(STORY, annotator.annotate(STORY), title="A & B")
+    main = re.search(r"<main[^>]*>(.*)</main>", page, flags=re.DOTALL)[1]
     assert unescape(re.sub(r"<[^>]+>", "", main)) == STORY
     assert "<title>A &amp; B</title>" in page
     assert 'class="edu causal"' in page
@@ -29,7 +30,7 @@ def test_the_page_holds_the_story_unchanged(annotator: Annotator) -> None:
 def shown(text: str, annotation: Annotation, *, width: int = 100) -> str:
     """What the command prints, without its colours."""
     console = Console(width=width, file=StringIO(), soft_wrap=True)
-    console.print(terminal_view(text, annotation))
+    console.print(AnnotationView(text, annotation))
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 
@@ -50,7 +51,7 @@ def test_control_characters_are_shown_and_the_marks_stay_in_place(annotator: Ann
     assert "The ␛[31mfox␇␍ ran \n" in plain
     console = Console(width=100, file=StringIO(), soft_wrap=True)
     underlined = [
-        part.text for part in console.render(terminal_view(text, annotation)) if part.style and part.style.underline
+        part.text for part in console.render(AnnotationView(text, annotation)) if part.style and part.style.underline
     ]
     assert underlined == ["because"]
 
@@ -79,7 +80,7 @@ def test_a_book_is_shown_in_time_that_grows_with_its_length() -> None:
     mentions = Counted(Mention("and", at, at + 3, (at, at + 3), (at, at + 3), "inter") for at in range(0, 400, 4))
     annotation = Annotation([(at, at + 4) for at in range(0, 400, 4)], ["unknown"] * 99, mentions)
     shown("and " * 100, annotation)
-    html_page("and " * 100, annotation, title="x")
+    annotation_page("and " * 100, annotation, title="x")
     assert mentions.readings == 2  # once a view, not once an EDU
 
 

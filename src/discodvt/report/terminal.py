@@ -1,27 +1,103 @@
-"""A story in the terminal, whole or while it is written: each code beside the text it governs, or plain text."""
+"""Stories in the terminal: with their EDUs and relations, with each code beside the text it governs, or plain.
 
+A story is shown whole, or while it is written.
+"""
+
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
+from rich.columns import Columns
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from discodvt.report.code_colours import INK, tint
+from discodvt.discourse import CATEGORIES, LABELS, Annotation, category_of, marker_of
+from discodvt.report.colors import CATEGORY_COLORS, INK_ON_TINT, NO_RELATION, tint
+from discodvt.report.escaping import printable
 from discodvt.writing.story import Story
 
+RELATION_COLUMNS = max(map(len, LABELS))
+NARROWEST = 10  # columns of text, on however narrow a terminal
+HEADING = 300  # characters of a prompt above its story
 Segments = Sequence[tuple[int, int, int]]  # code, start, end
-Row = tuple[int | None, str]  # code, text
-HEADING = 300  # characters
-_SHOWN = {
-    **{control: 0x2400 + control for control in range(32) if chr(control) not in "\n\t"},
-    0x7F: 0x2421,
-    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
-}
+PlanRow = tuple[int | None, str]  # code, text
 
 
-def printable(text: str) -> str:
-    """Text a terminal shows and never obeys: a control character becomes its picture (␛), every place stays."""
-    return text.translate(_SHOWN)
+class NumberedEdu(NamedTuple):
+    """An EDU of a text: its number from 0, its characters, the relation to the EDU before, the connectives in it."""
+
+    number: int
+    start: int
+    end: int
+    relation: str | None  # None for the first
+    markers: list[tuple[int, int, str]]  # start, end, marker
+
+
+def numbered_edus(annotation: Annotation) -> Iterator[NumberedEdu]:
+    """The EDUs of an annotation in order; its mentions are read once."""
+    starts = [start for start, _ in annotation.edus]
+    markers: list[list[tuple[int, int, str]]] = [[] for _ in starts]
+    for mention in annotation.mentions:
+        markers[bisect_right(starts, mention.start) - 1].append((mention.start, mention.end, mention.marker))
+    for number, (start, end) in enumerate(annotation.edus):
+        yield NumberedEdu(number, start, end, annotation.relations[number - 1] if number else None, markers[number])
+
+
+class AnnotationView:
+    """EDUs line by line; beside each the relation to the one before, in the color of its category.
+
+    Made row by row: a table would measure them all first, slow for a book.
+    """
+
+    def __init__(self, text: str, annotation: Annotation) -> None:
+        self.text = text
+        self.annotation = annotation
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield _legend()
+        yield Text()
+        yield from self._rows(console, options.max_width)
+        yield Text()
+        yield from Text(self._summary(), style="dim").wrap(console, options.max_width)
+
+    def _rows(self, console: Console, width: int) -> Iterator[Text]:
+        digits = len(str(len(self.annotation.edus)))
+        room = max(width - digits - RELATION_COLUMNS - 2, NARROWEST)
+        for edu in numbered_edus(self.annotation):
+            piece = self.text[edu.start : edu.end]
+            color = _relation_color(edu.relation)
+            name = edu.relation if edu.relation and marker_of(edu.relation) else None
+            # Pictures for control characters: a terminal must not obey them. Every character keeps its place.
+            body = Text(printable(piece.strip().replace("\r\n", " \n")), style=color if name else "")
+            lead = edu.start + len(piece) - len(piece.lstrip())
+            for begin, finish, marker in edu.markers:
+                body.stylize(f"bold underline {_relation_color(marker)}", begin - lead, finish - lead)
+            head = Text.assemble(
+                (f"{edu.number + 1:>{digits}} ", "dim"), (f"{name or '·':<{RELATION_COLUMNS}} ", color)
+            )
+            for line in body.wrap(console, room):
+                yield head + line
+                head = Text(" " * len(head))
+
+    def _summary(self) -> str:
+        count, total = len(self.annotation.edus), len(self.annotation.relations)
+        known = sum(marker_of(label) is not None for label in self.annotation.relations)
+        return f"{count} {'EDU' if count == 1 else 'EDUs'}, {known} of {total} neighbours linked by a marker"
+
+
+def _legend() -> Columns:
+    """The categories with their markers, side by side as far as the width allows."""
+    keys = (
+        Text.assemble(("■ ", CATEGORY_COLORS[category]), (f"{category} ", "bold"), f"({', '.join(markers)})")
+        for category, markers in CATEGORIES.items()
+    )
+    return Columns(keys, padding=(0, 3))
+
+
+def _relation_color(label: str | None) -> str:
+    category = category_of(label) if label else None
+    return CATEGORY_COLORS[category] if category else NO_RELATION
 
 
 def heading(prompt: str) -> Text:
@@ -60,13 +136,13 @@ class LivePlan:
         for line in _ending(record):
             self._console.print(line)
 
-    def _print_rows(self, rows: Sequence[Row]) -> None:
+    def _print_rows(self, rows: Sequence[PlanRow]) -> None:
         for line in _lines(rows[self._printed :], self._console, self._console.width):
             self._console.print(line)
         self._printed = max(self._printed, len(rows))
 
 
-def plan_rows(story: str, segments: Segments) -> Iterator[Row]:
+def plan_rows(story: str, segments: Segments) -> Iterator[PlanRow]:
     """Each code with the words that begin under it; None for text beyond the plan.
 
     A code may end inside a word, or before a comma: for reading, that word stays whole in the row it begins in.
@@ -81,13 +157,13 @@ def plan_rows(story: str, segments: Segments) -> Iterator[Row]:
         at = end
 
 
-def _lines(rows: Iterable[Row], console: Console, width: int) -> Iterator[Text]:
+def _lines(rows: Iterable[PlanRow], console: Console, width: int) -> Iterator[Text]:
     """Rows as lines that fit the width, each code beside its first."""
-    coloured = console.color_system is not None and not console.no_color
+    colored = console.color_system is not None and not console.no_color
     for code, piece in rows:
         for number, line in enumerate(Text(printable(piece)).wrap(console, width - 2 - len(_label(code)))):
             label = _label(code if number == 0 else None)
-            yield _coloured(code, label, line.plain) if coloured else Text(f"{label} {line.plain}".rstrip())
+            yield _tinted(code, label, line.plain) if colored else Text(f"{label} {line.plain}".rstrip())
 
 
 def _ending(record: Story) -> Iterator[Text]:
@@ -102,12 +178,12 @@ def _label(code: int | None) -> str:
     return "     " if code is None else f"[{code:>3}]"
 
 
-def _coloured(code: int | None, label: str, text: str) -> Text:
+def _tinted(code: int | None, label: str, text: str) -> Text:
     if code is None or not (text or label.strip()):
         return Text(f"{label} {text}")
     number = label.translate({ord("["): " ", ord("]"): " "})
     return Text.assemble(
-        (number, f"bold {INK} on {tint(code, lightness=0.7)}"), (f" {text} ", f"{INK} on {tint(code)}")
+        (number, f"bold {INK_ON_TINT} on {tint(code, lightness=0.7)}"), (f" {text} ", f"{INK_ON_TINT} on {tint(code)}")
     )
 
 

@@ -35,6 +35,11 @@ class Run:
         return str(self.manifest["stage"])
 
     @property
+    def kind(self) -> str:
+        """Which tables it belongs to: of an evaluation the mode, else the stage."""
+        return str(self.config["mode"]) if self.stage == EVALUATE else self.stage
+
+    @property
     def config(self) -> dict[str, Any]:
         config: dict[str, Any] = self.manifest["config"]
         return config

@@ -1,6 +1,6 @@
 """Figures: drawn once with matplotlib, saved as SVG and PDF for papers, and set into pages.
 
-In a page the colours become the page's own (light or dark), the letters stay letters, and every part that was given a
+In a page the colors become the page's own (light or dark), the letters stay letters, and every part that was given a
 tip says it when pointed at or reached by keyboard.
 """
 
@@ -8,28 +8,30 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from html import escape
 from io import BytesIO, StringIO
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from discodvt.report.annotation_view import COLOURS
+from discodvt.report.colors import CATEGORY_COLORS, FAINT, INK, SYSTEM_COLORS
+from discodvt.report.escaping import printable
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PIXELS_PER_POINT = 1.6  # how large a figure stands in a page, so that letters are as large in all of them
-INK, FAINT = "#22262b", "#c9cdd2"
-SERIES = ("#3b6fb6", "#c8643c", "#4f8f5b", "#8a63a8", "#b08a2e", "#4b8f95", "#b5557a", "#6b7280")
-CATEGORY_NAMES = {colour: f"var(--{category})" for category, colour in COLOURS.items()}
-PAGE_COLOURS = {INK: "var(--ink)", FAINT: "var(--faint)"} | CATEGORY_NAMES
-PAGE_COLOURS |= {colour: f"var(--series-{number})" for number, colour in enumerate(SERIES, start=1)}
+PAGE_COLORS = {INK: "var(--ink)", FAINT: "var(--faint)"}  # a page's own colors, light or dark
+PAGE_COLORS |= {color: f"var(--{category})" for category, color in CATEGORY_COLORS.items()}
+PAGE_COLORS |= {color: f"var(--series-{number})" for number, color in enumerate(SYSTEM_COLORS, start=1)}
 
 
 @dataclass(slots=True)
 class Drawing:
     """A figure with its caption, and the tips of its parts by their group id."""
+
+    macro: ClassVar[str] = "drawing"  # of templates/parts.html
 
     name: str
     title: str
@@ -68,24 +70,30 @@ class Drawing:
             self.figure.savefig(buffer, format="png", dpi=150)
         return buffer.getvalue()
 
-    def html(self) -> str:
-        """The figure as part of a page."""
-        caption = f"<figcaption><b>{escape(self.title)}.</b> {escape(self.note)}</figcaption>"
-        return f'<figure class="drawing" id="figure-{self.name}">{self._inline()}{caption}</figure>'
+    def save(self, path: Path) -> None:
+        """Write the figure as SVG, PDF or PNG, by the suffix of `path`."""
+        path.write_bytes({".svg": lambda: self.svg().encode(), ".pdf": self.pdf, ".png": self.png}[path.suffix]())
 
-    def _inline(self) -> str:
+    def inline(self) -> "Markup":
+        """The figure as part of a page."""
+        from markupsafe import Markup
+
         svg = self.svg()
         svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :], flags=re.DOTALL)
         svg = re.sub(r'<g id="([^"]+)"', lambda found: f"<g{self._tip(found[1])}", svg)
-        for colour, variable in PAGE_COLOURS.items():
-            svg = svg.replace(colour, variable)
+        for color, variable in PAGE_COLORS.items():
+            svg = svg.replace(color, variable)
         width, height = 72 * self.figure.get_size_inches()  # matplotlib's SVG counts in points
         frame = f'viewBox="0 0 {width:g} {height:g}" style="max-width:{PIXELS_PER_POINT * width:.0f}px"'
-        return re.sub(r"^<svg[^>]*>", f'<svg {frame} data-group role="group">', svg, count=1).strip()
+        return Markup(re.sub(r"^<svg[^>]*>", f'<svg {frame} data-group role="group">', svg, count=1).strip())
 
     def _tip(self, identity: str) -> str:
-        tip = self.tips.get(identity)
-        return f' class="mark" role="img" aria-label="{escape(tip)}" data-tip="{escape(tip)}"' if tip else ""
+        from markupsafe import escape
+
+        if identity not in self.tips:
+            return ""
+        tip = escape(printable(self.tips[identity]))
+        return f' class="mark" role="img" aria-label="{tip}" data-tip="{tip}"'
 
 
 def new_drawing(
@@ -105,10 +113,10 @@ def new_drawing(
 
 @contextmanager
 def _settings(salt: str) -> Iterator[None]:
-    """Letters as letters, ids that differ between figures but not between runs, colours that a page can replace."""
+    """Letters as letters, ids that differ between figures but not between runs, colors that a page can replace."""
     from matplotlib import rc_context
 
-    colours: dict[Any, Any] = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), INK)
+    colors: dict[Any, Any] = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), INK)
     style = {"svg.fonttype": "none", "svg.hashsalt": salt, "axes.edgecolor": FAINT, "font.size": 9, "pdf.fonttype": 42}
-    with rc_context(colours | style):
+    with rc_context(colors | style):
         yield

@@ -5,19 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from discodvt.artefacts import MANIFEST, open_stage
-from discodvt.report.charts import colours_of
+from discodvt.report.charts import system_colors
 from discodvt.report.code_section import code_section
-from discodvt.report.comparison_tables import comparison_section
 from discodvt.report.discourse_section import discourse_section
-from discodvt.report.drawings import Drawing
+from discodvt.report.drawing import Drawing
 from discodvt.report.example_section import example_section
-from discodvt.report.paper import Dataset, check_scale
-from discodvt.report.report_page import report_page
-from discodvt.report.runs import System, read_runs
-from discodvt.report.score_sections import score_sections
-from discodvt.report.sections import Section
-from discodvt.report.table_formats import comma_separated, latex, markdown
-from discodvt.report.tables import Table
+from discodvt.report.pages import Section, report_page
+from discodvt.report.score_cells import Dataset, check_scale
+from discodvt.report.score_sections import comparison_section, score_sections
+from discodvt.report.systems import System, read_runs
+from discodvt.report.table import Table, comma_separated, latex, markdown
 
 PAGE = "report.html"
 FORMATS = {"md": markdown, "tex": latex, "csv": comma_separated}
@@ -51,10 +48,9 @@ def write_report(
                     with stage.writing(f"tables/{table.name}.{suffix}") as path:
                         path.write_text(formatted(table), encoding="utf-8")
             for figure in figures:
-                with stage.writing(f"figures/{figure.name}.svg") as path:
-                    path.write_text(figure.svg(), encoding="utf-8")
-                with stage.writing(f"figures/{figure.name}.pdf") as path:
-                    path.write_bytes(figure.pdf())
+                for suffix, drawn in (("svg", figure.svg().encode()), ("pdf", figure.pdf())):
+                    with stage.writing(f"figures/{figure.name}.{suffix}") as path:
+                        path.write_bytes(drawn)
             with stage.writing(PAGE) as path:
                 path.write_text(report_page(title, _facts(systems), sections), encoding="utf-8")
             stage.finish(
@@ -68,13 +64,15 @@ def write_report(
 
 def _sections(systems: Sequence[System], paper: Dataset | None, examples: int) -> Iterator[Section]:
     """In the paper's order; each only where the runs have what it shows."""
-    human = next((system.name for system in systems if system.is_reference), "human")
-    colours = colours_of(list(dict.fromkeys([*(system.name for system in systems), human])))
-    yield from score_sections(systems, colours, paper)
+    names = [system.name for system in systems]
+    unnamed = "human" if "human" not in names else "references"
+    human = next((system.name for system in systems if system.is_reference), unnamed)
+    colors = system_colors(list(dict.fromkeys([*names, human])))
+    yield from score_sections(systems, colors, paper)
     found = (
         comparison_section(systems),
-        discourse_section(systems, human, colours, paper),
-        code_section(systems, colours),
+        discourse_section(systems, human, colors, paper),
+        code_section(systems, colors),
         example_section(systems, count=examples),
     )
     yield from (section for section in found if section is not None)

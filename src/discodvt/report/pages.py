@@ -1,0 +1,213 @@
+"""Pages: the report, stories with their plans, the code dictionary, an annotated story. Each needs no other file.
+
+The markup is in `templates/`: every value is escaped, and its control characters are shown and not obeyed. A page says
+that this program made it, so that only such a file is replaced by another page.
+
+What codes mean comes from `codes.json` (`discodvt codes` writes it), where it stands beside the model.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+from discodvt.discourse import CATEGORIES, Annotation, category_of
+from discodvt.errors import BadRequest
+from discodvt.report.colors import hue
+from discodvt.report.escaping import one_line, printable
+from discodvt.report.terminal import numbered_edus, summary
+from discodvt.writing.story import Story
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+MEANINGS = "codes.json"
+GENERATOR = '<meta name="generator" content="discodvt">'
+HEAD_BYTES = 1024  # the generator stands among the first of a page
+
+
+class Part(Protocol):
+    """A table, a figure or stories of a report; `macro` of `templates/parts.html` shows it."""
+
+    macro: ClassVar[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading, a few words, and tables, figures or stories."""
+
+    name: str
+    title: str
+    lead: str
+    parts: Sequence[Part]
+
+
+def report_page(title: str, facts: str, sections: Sequence[Section]) -> str:
+    """The report as one page."""
+    return _render("report.html", title=title, facts=facts, sections=sections)
+
+
+def code_page(study: Mapping[str, Any]) -> str:
+    """The code dictionary (what `codes.json` holds): stories with their codes, and what each code stands for."""
+    return _render("codes.html", title=f"Codes of {study['model']['name']}", study=study)
+
+
+class PlanCell(NamedTuple):
+    """A code of a plan, and the number of the segment it governs; None where it governs no text."""
+
+    code: int
+    segment: int | None
+
+
+def story_page(stories: Sequence[Story], *, meanings: Mapping[int, str] | None = None) -> str:
+    """Stories with their plans; every segment and cell of a plan can be pointed at or reached with the tab key."""
+    title = stories[0].prompt if len(stories) == 1 else f"{len(stories)} stories"
+    shown = [
+        {
+            "heading": heading,
+            "cells": list(_plan_cells(story)),
+            "segments": [(code, story.text[start:end]) for code, start, end in story.segments],
+            "text": story.text,
+            "summary": summary(story),
+        }
+        for heading, story in zip(_headings(stories), stories, strict=True)
+    ]
+    return _render("stories.html", title=title, stories=shown, meanings=meanings or {})
+
+
+def annotation_page(text: str, annotation: Annotation, *, title: str) -> str:
+    """A story in the colors of its relations, each EDU telling its relation when pointed at."""
+    edus = []
+    for number, start, end, relation, markers in numbered_edus(annotation):
+        piece = text[start:end]
+        begin, finish = end - len(piece.lstrip()), start + len(piece.rstrip())
+        said = "first EDU" if relation is None else f"{relation.replace('_', ' ')} (to EDU {number})"
+        edus.append(
+            {
+                "before": text[start:begin],
+                "pieces": list(_marked(text, begin, finish, markers)),
+                "after": text[finish:end],
+                "category": (category_of(relation) if relation else None) or "unknown",
+                "tip": f"{number + 1}: {said}",
+            }
+        )
+    return _render("annotation.html", title=title, edus=edus, categories=CATEGORIES)
+
+
+def read_meanings(directory: Path) -> dict[int, str]:
+    """What each code means, in one line; empty where the model has no dictionary of its codes."""
+    path = directory / MEANINGS
+    if not path.is_file():
+        return {}
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))["codes"]
+        return {int(entry["code"]): _meaning(entry) for entry in entries}
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadRequest(f"{path}: no code dictionary ({error!r}); write it again with `discodvt codes`") from None
+
+
+def check_page(path: Path, *, overwrite: bool = False) -> None:
+    """Refuse, before the work, a page that cannot be written or would replace what is not a page of this program."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise BadRequest(f"{folder}: {'not a directory' if folder.exists() else 'no such directory'}; create it first")
+    if path.is_dir():
+        raise BadRequest(f"{path}: a directory; give a file in it")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise BadRequest(f"{folder}: no permission to write in this directory; choose another for {path.name}")
+    if overwrite:
+        return
+    if path.is_symlink():
+        raise BadRequest(f"{path}: a link; give the file itself, or replace the link with --overwrite")
+    if path.exists() and not _is_page(path):
+        raise BadRequest(f"{path}: not a page of discodvt; choose another name, or replace it with --overwrite")
+
+
+def write_page(path: Path, page: str, *, overwrite: bool = False) -> None:
+    """Write a page where `check_page` allows it: whole or not at all, and never through a link."""
+    check_page(path, overwrite=overwrite)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("x", encoding="utf-8") as file:
+            file.write(page)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise BadRequest(f"{path}: {error.strerror}; choose another file for the page") from None
+
+
+def _is_page(path: Path) -> bool:
+    """Whether a file is a page of this program, which another may replace."""
+    try:
+        with path.open("rb") as file:
+            return path.is_file() and GENERATOR.encode() in file.read(HEAD_BYTES)
+    except OSError:
+        return False
+
+
+def _meaning(entry: Mapping[str, Any]) -> str:
+    phrases = [f"“{gram['text']}”" for gram in entry.get("grams", ())]
+    markers = [f"{each['marker']} {each['share']:.0%}" for each in entry.get("markers", ())]
+    return " · ".join(phrases[:3] + markers[:3])
+
+
+def _headings(stories: Sequence[Story]) -> Iterator[str]:
+    """The prompt of each story; several stories to one prompt are numbered."""
+    totals = Counter(story.prompt for story in stories)
+    numbers: Counter[str] = Counter()
+    for story in stories:
+        numbers[story.prompt] += 1
+        many = totals[story.prompt] > 1
+        yield story.prompt + (f" ({numbers[story.prompt]} of {totals[story.prompt]})" if many else "")
+
+
+def _plan_cells(story: Story) -> Iterator[PlanCell]:
+    """Each code of the plan with its segment; a code that governs no text may stand anywhere."""
+    following = 0
+    for code in story.plan:
+        if following < len(story.segments) and story.segments[following][0] == code:
+            yield PlanCell(code, following)
+            following += 1
+        else:
+            yield PlanCell(code, None)
+
+
+def _marked(
+    text: str, start: int, end: int, markers: Sequence[tuple[int, int, str]]
+) -> Iterator[tuple[str, str | None]]:
+    """The pieces of an EDU, a connective with its category."""
+    at = start
+    for begin, finish, marker in markers:
+        yield text[at:begin], None
+        yield text[begin:finish], category_of(marker)
+        at = finish
+    yield text[at:end], None
+
+
+def _render(template: str, **values: Any) -> str:
+    return _templates().get_template(template).render(values)
+
+
+@cache
+def _templates() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("discodvt.report"),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {"generator": GENERATOR, "hue": hue, "one_line": one_line}
+    return environment
+
+
+def _shown(value: Any) -> Any:
+    """What a template prints: plain text without control characters; markup made by a template stays as it is."""
+    return printable(value.replace("\r\n", "\n")) if type(value) is str else value

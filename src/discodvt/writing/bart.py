@@ -17,8 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from discodvt.errors import BadRequest
-from discodvt.writing.kernels import kernels_for
-from discodvt.writing.linear import Linear, Norm, activation, fused, linear, norm
+from discodvt.writing.layers import Linear, Norm, activation, fused, kernels_for, linear, norm
 from discodvt.writing.weights import Weights
 
 WINDOW = 16  # attention windows grow by a vector register of float32

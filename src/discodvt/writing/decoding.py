@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from discodvt.writing.bart import Bart, KVCache
-from discodvt.writing.kernels import kernels_for
+from discodvt.writing.layers import kernels_for
 from discodvt.writing.sampling import Floats, Ints, SamplingParams, sample
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from discodvt.data.subwords import as_input, open_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.writing.decoding import Draft, decode
+from discodvt.writing.layers import int8_levels
 from discodvt.writing.loading import LoadedWriter, load_writer
 from discodvt.writing.sampling import SamplingParams, stream_key
 from discodvt.writing.story import Request, Segment, Story, cut_to_sentence, live_text, segments_of
@@ -84,6 +85,8 @@ class StoryWriter:
         place = torch.device(device or ("cuda" if torch.cuda.is_available() and not int8 else "cpu"))
         if int8 and place.type != "cpu":
             raise BadRequest(f"int8: for the CPU only, not for {place}; leave one of the two out")
+        if int8 and int8_levels(torch.backends.quantized.engine) is None:
+            warnings.warn("int8: PyTorch has no kernel for it on this machine; weights stay float32", stacklevel=2)
         return cls(load_writer(source, place, int8=int8))
 
     @cached_property

@@ -1,8 +1,13 @@
-"""The layers decoding is made of, made for a few rows at a time: float32, or int8 where that is faster."""
+"""The layers of decoding, for a few rows at a time: matrix products in float32, on half-precision weights, or in int8.
+
+Which kernels a machine has is found by a numeric check, not by the name of its CPU.
+"""
 
 import warnings
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +17,9 @@ from discodvt.errors import BadRequest
 from discodvt.writing.weights import Weights
 
 LARGE = 400_000  # weights; for smaller matrices a special kernel costs more than it saves
+SINGLE_THREAD = 20_000_000  # multiplications; below, threads that wait for each other cost more than they bring
 _TINY = 1e-12
+_ONEDNN: Any = torch.backends.mkldnn
 
 Norm = Callable[[Tensor], Tensor]
 
@@ -41,12 +48,6 @@ class HalfDense:
         self.size = weight.numel()
         self._packed = torch.ops.quantized.linear_prepack_fp16(weight, bias)
 
-    @staticmethod
-    def fits(weight: Tensor) -> bool:
-        """Whether these weights lose nothing, and this machine has the kernel (x86 with AVX2)."""
-        kernel = weight.device.type == "cpu" and torch.backends.quantized.engine in ("x86", "fbgemm")
-        return kernel and torch.equal(weight.half().float(), weight)
-
     def __call__(self, x: Tensor) -> Tensor:
         product: Tensor = torch.ops.quantized.linear_dynamic_fp16(x, self._packed)
         return product
@@ -61,14 +62,15 @@ class Int8Dense:
 
     __slots__ = ("_bias", "_packed", "_span", "size")
 
-    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor, *, levels: int) -> None:
+        """Weights are rounded to whole numbers of -levels to levels, times the scale of their output."""
         self.size = weight.numel()
-        scales = weight.abs().amax(1).clamp_min(_TINY).double() / 127
+        scales = weight.abs().amax(1).clamp_min(_TINY).double() / levels
         zeros = torch.zeros(len(weight), dtype=torch.long)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # PyTorch announces that this will move to another package
-            quantised = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
-        self._packed = torch.ops.quantized.linear_prepack(quantised, None)
+            quantized = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
+        self._packed = torch.ops.quantized.linear_prepack(quantized, None)
         self._bias = bias
         self._span = torch.zeros(1, weight.shape[1])
         self._span[0, 0], self._span[0, -1] = -1.0, 1.0
@@ -79,6 +81,33 @@ class Int8Dense:
         return torch.addcmul(self._bias, product[1:], scales)
 
 
+@cache
+def int8_levels(engine: str) -> int | None:
+    """The largest weight the int8 kernel of a quantized engine multiplies right on this CPU; None: no such kernel.
+
+    x86 CPUs without VNNI add pairs of products in 16 bits, which overflow with weights above 63. Weights are what is
+    kept in 7 bits there: with inputs in 7 bits (`reduce_range`) the storyteller's encoder is 1.3 times further off.
+    """
+    return next((levels for levels in (127, 63) if _multiplies(partial(Int8Dense, levels=levels), engine)), None)
+
+
+@cache
+def has_half_kernel(engine: str) -> bool:
+    """Whether the engine multiplies with weights in half precision."""
+    return _multiplies(HalfDense, engine)
+
+
+def _multiplies(kind: Callable[[Tensor, Tensor], "Linear"], engine: str) -> bool:
+    """Whether a layer gets the largest products right, to the last but one of 8 bits."""
+    if engine == "none":
+        return False
+    try:
+        product = kind(torch.ones(64, 64), torch.zeros(64))(torch.ones(2, 64))
+    except RuntimeError:  # the engine has no such kernel
+        return False
+    return torch.allclose(product, torch.full_like(product, 64.0), rtol=2 / 256)
+
+
 Linear = Dense | HalfDense | Int8Dense
 
 
@@ -86,9 +115,12 @@ def linear(weight: Tensor, bias: Tensor, *, int8: bool) -> Linear:
     """The layer that is fastest for this weight [out, in]; int8 only where it was asked for."""
     if weight.numel() < LARGE:
         return Dense(weight, bias)
-    if int8:
-        return Int8Dense(weight, bias)
-    return HalfDense(weight, bias) if HalfDense.fits(weight) else Dense(weight, bias)
+    on_cpu, engine = weight.device.type == "cpu", torch.backends.quantized.engine
+    if int8 and on_cpu and (levels := int8_levels(engine)):
+        return Int8Dense(weight, bias, levels=levels)
+    if on_cpu and has_half_kernel(engine) and torch.equal(weight.half().float(), weight):
+        return HalfDense(weight, bias)
+    return Dense(weight, bias)
 
 
 def fused(weights: Weights, *names: str, int8: bool) -> Linear:
@@ -108,3 +140,25 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
     if name not in known:
         raise BadRequest(f"config.json: activation_function {name!r}; the writer knows {', '.join(known)}")
     return known[name]
+
+
+@contextmanager
+def kernels_for(multiplications: int) -> Iterator[None]:
+    """All threads, or one where the work is small; never oneDNN, which takes longer to find its GELU than a row takes.
+
+    A switch is put back only by the caller that turned it, so that writers in several threads leave both as they found
+    them. Turning them takes about a microsecond.
+    """
+    threads, onednn = torch.get_num_threads(), _ONEDNN.enabled
+    alone = multiplications < SINGLE_THREAD and threads > 1
+    if alone:
+        torch.set_num_threads(1)
+    if onednn:
+        _ONEDNN.enabled = False
+    try:
+        yield
+    finally:
+        if alone:
+            torch.set_num_threads(threads)
+        if onednn:
+            _ONEDNN.enabled = True

@@ -13,7 +13,7 @@ done
 
 # The same steps without a plan, and without the relation loss.
 discodvt train recipes/nano/seq2seq.toml --resume --set out=runs/nano/first-seq2seq --set model.init=runs/nano/backbone \
-    --set run.steps=1600 --set optimiser.learning_rate=1e-3
+    --set run.steps=1600 --set optimizer.learning_rate=1e-3
 discodvt train recipes/nano/seq2seq.toml --resume
 discodvt train recipes/nano/first-codes.toml --resume --set out=runs/nano/first-no-relations --set loss.relation=0
 discodvt train recipes/nano/reconstruct.toml --resume --set out=runs/nano/no-relations \

@@ -9,8 +9,24 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 StageName = Literal["pretrain", "warm-start", "reconstruct", "prior", "seq2seq"]
+RENAMED = {  # old key of a recipe -> its name now
+    "optimiser": "optimizer",
+    "loss.usage": "loss.batch_entropy",
+    "loss.doubt": "loss.position_entropy",
+    "loss.words": "loss.bag_of_words",
+    "relaxation.start": "relaxation.temperature",
+    "relaxation.floor": "relaxation.min_temperature",
+    "relaxation.floor_at": "relaxation.min_temperature_at",
+    "relaxation.rate": "relaxation.decay_rate",
+    "relaxation.word_dropout": "word_dropout.rate",
+    "relaxation.word_dropout_until": "word_dropout.until",
+    "denoising.masked": "denoising.mask_ratio",
+    "model.codes": "model.num_codes",
+    "tokenizer.vocabulary": "tokenizer.vocab_size",
+    "card.licence": "card.license",
+}
 STAGE_DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {  # where a stage of the paper differs from fine-tuning
-    "warm-start": {"relaxation": {"rate": 0.0}, "optimiser": {"schedule": "constant"}},
+    "warm-start": {"relaxation": {"decay_rate": 0.0}, "optimizer": {"schedule": "constant"}},
     "prior": {"batch": {"stories_per_step": 1024, "stories_per_micro_batch": 128}},
 }
 
@@ -33,7 +49,7 @@ class Tokenizer(Section):
     """Where subwords come from when a model is built from scratch: a given tokenizer, or one trained on the corpus."""
 
     source: str | None = Field(default=None, description="Directory or Hub id of a BART tokenizer")
-    vocabulary: int | None = Field(
+    vocab_size: int | None = Field(
         default=None, ge=270, description="Train a byte-level BPE of this size on the train split"
     )
 
@@ -66,7 +82,7 @@ class Model(Section):
         default=None, description="Checkpoint to start from (directory or Hub id); none: `shape`, random"
     )
     shape: Shape | None = None
-    codes: int = Field(default=256, ge=2, description="K, the latent vocabulary")
+    num_codes: int = Field(default=256, ge=2, description="K, the latent vocabulary")
     code_width: int = Field(default=256, ge=1)
     conv_layers: int = Field(default=3, ge=1, le=6, description="c: a code stands for 2^c tokens")
     conv_channels: int = Field(default=128, ge=1)
@@ -81,7 +97,7 @@ class Model(Section):
     )
 
 
-class Optimiser(Section):
+class Optimizer(Section):
     learning_rate: float = Field(default=1e-4, gt=0)
     schedule: Literal["linear", "constant"] = "linear"
     warmup_steps: int = Field(default=0, ge=0)
@@ -113,41 +129,52 @@ class Loss(Section):
 
     entropy: float = Field(default=0.1, ge=0)
     relation: float = Field(default=0.1, ge=0)
-    usage: float = Field(default=0.0, ge=0, description="Entropy of the codes of a whole micro-batch: use all of them")
-    doubt: float = Field(default=0.0, ge=0, description="Against undecided codes: entropy at each position, minimised")
-    words: float = Field(default=0.0, ge=0, description="Story words predicted from the latent alone (bag of words)")
+    batch_entropy: float = Field(
+        default=0.0, ge=0, description="Entropy of the codes of a whole micro-batch, maximised: use all of them"
+    )
+    position_entropy: float = Field(
+        default=0.0, ge=0, description="Entropy of the code distribution at each position, minimised: be certain"
+    )
+    bag_of_words: float = Field(default=0.0, ge=0, description="Story tokens predicted from the latent alone")
 
 
 class Relaxation(Section):
     """How soft and how noisy codes are while they are learned (equation 3)."""
 
-    start: float = Field(default=0.9, gt=0, description="Temperature at the first step")
-    floor: float = Field(default=0.1, gt=0)
-    rate: float = Field(
-        default=4e-4, ge=0, description="start * exp(-rate * step); the paper's 1e-4 counts micro-batches, 4 a step"
+    temperature: float = Field(default=0.9, gt=0, description="At the first step")
+    min_temperature: float = Field(default=0.1, gt=0)
+    decay_rate: float = Field(
+        default=4e-4,
+        ge=0,
+        description="temperature * exp(-decay_rate * step); the paper's 1e-4 counts micro-batches, 4 a step",
     )
-    floor_at: float | None = Field(
-        default=None, gt=0, le=1, description="Instead of `rate`: share of the run where the floor comes"
+    min_temperature_at: float | None = Field(
+        default=None, gt=0, le=1, description="Instead of `decay_rate`: share of the run that ends at min_temperature"
     )
     noise_free: float = Field(
         default=0.0, ge=0, le=1, description="Share of the run, at its start, without Gumbel noise"
     )
-    word_dropout: float = Field(default=0.0, ge=0, lt=1, description="Share of decoder input words masked")
-    word_dropout_until: float | None = Field(
-        default=None, gt=0, le=1, description="Share of the run over which `word_dropout` fades to 0; without it, never"
-    )
 
     @model_validator(mode="after")
-    def _downhill(self) -> Self:
-        if self.floor > self.start:
-            raise ValueError(f"floor {self.floor} is above start {self.start}")
+    def _falls(self) -> Self:
+        if self.min_temperature > self.temperature:
+            raise ValueError(f"min_temperature {self.min_temperature} is above temperature {self.temperature}")
         return self
+
+
+class WordDropout(Section):
+    """Tokens masked in the decoder's input while training, so that the generator has to use its plan."""
+
+    rate: float = Field(default=0.0, ge=0, lt=1, description="Share of the tokens")
+    until: float | None = Field(
+        default=None, gt=0, le=1, description="Share of the run over which `rate` falls to 0; none: it stays"
+    )
 
 
 class Denoising(Section):
     """How `pretrain` corrupts a story (BART: text infilling and sentence permutation)."""
 
-    masked: float = Field(default=0.3, ge=0, lt=1, description="Share of subwords replaced by masks")
+    mask_ratio: float = Field(default=0.3, ge=0, lt=1, description="Share of subwords replaced by masks")
     mean_span: float = Field(default=3.0, gt=0, description="Mean of the Poisson length of a masked span")
     permute_sentences: bool = True
 
@@ -190,7 +217,7 @@ class Card(Section):
     """What the model card says of the data; it cannot be measured."""
 
     data: str | None = None
-    licence: str | None = None
+    license: str | None = None
     language: str = "en"
 
 
@@ -203,10 +230,11 @@ class Recipe(Section):
     data: Data
     tokenizer: Tokenizer = Tokenizer()
     model: Model = Model()
-    optimiser: Optimiser = Optimiser()
+    optimizer: Optimizer = Optimizer()
     batch: Batch = Batch()
     loss: Loss = Loss()
     relaxation: Relaxation = Relaxation()
+    word_dropout: WordDropout = WordDropout()
     denoising: Denoising = Denoising()
     validation: Validation = Validation()
     watchdog: Watchdog = Watchdog()
@@ -236,14 +264,16 @@ class Recipe(Section):
         if self.model.init is not None and self.tokenizer.model_fields_set:
             wrong.append("tokenizer: model.init brings its own; leave the section out")
         if self.model.shape is not None:
-            if (self.tokenizer.source is None) == (self.tokenizer.vocabulary is None):
-                wrong.append("tokenizer: a model from scratch needs one of source and vocabulary")
+            if (self.tokenizer.source is None) == (self.tokenizer.vocab_size is None):
+                wrong.append("tokenizer: a model from scratch needs one of source and vocab_size")
             longest = max(self.data.story_tokens, self.data.prompt_tokens + 2)
             if longest > self.model.shape.positions:
                 wrong.append(f"model.shape.positions: {self.model.shape.positions} is too few for {longest} tokens")
         if self.model.bottleneck == "bits":
-            if self.model.codes.bit_count() != 1:
-                wrong.append(f"model.codes: {self.model.codes} is no power of two, which codes made of bits need")
+            if self.model.num_codes.bit_count() != 1:
+                wrong.append(
+                    f"model.num_codes: {self.model.num_codes} is no power of two, which codes made of bits need"
+                )
             if self.watchdog.restart_dead_codes:
                 wrong.append("watchdog.restart_dead_codes: codes made of bits have nothing to restart; switch it off")
         if self.stage == "prior" and self.model.init is None:
@@ -252,8 +282,8 @@ class Recipe(Section):
             wrong.append(f"validation.select_by: bleu-1 needs a plan, which {self.stage} has not; use loss")
         if self.stage != "pretrain" and self.denoising.model_fields_set:
             wrong.append(f"denoising: {self.stage} corrupts nothing; leave the section out")
-        if self.stage in ("pretrain", "prior") and self.relaxation.word_dropout > 0:
-            wrong.append(f"relaxation.word_dropout: {self.stage} drops no words; leave it out")
+        if self.stage in ("pretrain", "prior") and self.word_dropout.rate > 0:
+            wrong.append(f"word_dropout: {self.stage} drops no words; leave it out")
         if self.stage != "prior" and self.writing.min_codes is not None:
             wrong.append(f"writing.min_codes: plans are written by a prior, not by {self.stage}; leave it out")
         if (self.writing.min_tokens or 0) > self.data.story_tokens:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from discodvt.config import Recipe
+from discodvt.config import RENAMED, Recipe
 from discodvt.errors import BadRequest
 
 
@@ -75,7 +75,7 @@ def _explain(error: ValidationError) -> list[str]:
     for problem in error.errors():
         where = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
-            lines.append(f"{where}: unknown key")
+            lines.append(f"{where}: is now {RENAMED[where]}" if where in RENAMED else f"{where}: unknown key")
         elif problem["type"] == "missing":
             lines.append(f"{where}: missing")
         else:

@@ -85,14 +85,14 @@ def test_losses_and_relations_are_those_of_training(home, measured):
     tokens = tokens_of(planner, home / "corpus" / "valid.parquet", limit=None)
     batch = collate(tokens, np.arange(len(tokens)), pad=planner.model.config.pad_token_id)
     with torch.no_grad():
-        outcome = Plan(planner.model, entropy=0.1, relation=0.1)(batch)
-    right, labelled = outcome.hits.tolist()
+        output = Plan(planner.model, entropy=0.1, relation=0.1)(batch)
+    right, labelled = output.hits.tolist()
     value = {name: figure["value"] for name, figure in measured["figures"].items()}
     assert measured["tokens"] == int(batch["story_mask"].sum())
-    assert value["nll"] == pytest.approx(outcome.sums["reconstruction"].item() / measured["tokens"], rel=1e-5)
+    assert value["nll"] == pytest.approx(output.sums["reconstruction"].item() / measured["tokens"], rel=1e-5)
     assert value["relation_accuracy"] == pytest.approx(right / labelled)
     assert measured["facts"]["marker_pairs"] == labelled
-    assert measured["usage"]["used"] == int((outcome.code_counts > 0).sum())
+    assert measured["usage"]["used"] == int((output.code_counts > 0).sum())
 
 
 def test_a_prior_that_knows_nothing_has_the_perplexity_of_a_die(measured):

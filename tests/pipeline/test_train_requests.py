@@ -39,7 +39,7 @@ def place(tmp_path, monkeypatch) -> Path:
     BartForConditionalGeneration(SHAPE).save_pretrained(tmp_path / "bart")
     train_tokenizer((str(story(number)["story"]) for number in range(30)), 320).save_pretrained(tmp_path / "bart")
     (tmp_path / "recipe.toml").write_text(
-        'stage = "reconstruct"\n[data]\ncorpus = "corpus"\nstory_tokens = 64\n[model]\ninit = "bart"\ncodes = 8\n'
+        'stage = "reconstruct"\n[data]\ncorpus = "corpus"\nstory_tokens = 64\n[model]\ninit = "bart"\nnum_codes = 8\n'
         "[batch]\nstories_per_step = 4\n[run]\nsteps = 2\ntensorboard = false\n"
     )
     monkeypatch.chdir(tmp_path)
@@ -147,10 +147,10 @@ def test_codes_made_of_bits_are_not_restarted(coded, monkeypatch, capsys):
 def test_stage_1_may_change_the_bottleneck(coded, monkeypatch, capsys):
     code, _, said = ask(monkeypatch, capsys, "--set", "model.bottleneck=bits", "--set", "watchdog.grace=0")
     assert code == 0
-    assert "raise loss.entropy, or loss.usage" in said  # what the watchdog advises to codes made of bits
+    assert "raise loss.entropy, or loss.batch_entropy" in said  # what the watchdog advises to codes made of bits
 
 
-@pytest.mark.parametrize("setting", ["denoising.masked=0", "denoising.mean_span=0.4"])
+@pytest.mark.parametrize("setting", ["denoising.mask_ratio=0", "denoising.mean_span=0.4"])
 def test_denoising_stories_as_long_as_the_model(place, monkeypatch, capsys, setting):
     write_rows(place / "corpus" / "train.parquet", (story(n) | {"story": "Ann saw. " * 40} for n in range(16)),
                ANNOTATED_SCHEMA)  # fmt: skip

@@ -151,7 +151,7 @@ def test_killed_and_resumed_equals_uninterrupted(chain, stage, tmp_path):
     assert in_child(lambda: run(stage, chain, tmp_path / "killed", *SHORT, *extra, resume=True) and None) == 0
     assert in_child(lambda: run(stage, chain, tmp_path / "whole", *SHORT, *extra) and None) == 0
     files = sorted(path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole").rglob("*") if path.is_file())
-    assert Path("last-0000007/optimiser.safetensors") in files
+    assert Path("last-0000007/optimizer.safetensors") in files
     for file in files:
         assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
 
@@ -281,4 +281,4 @@ def test_a_writer_keeps_to_the_lengths_of_training(chain, tmp_path):
 
 def test_a_gradient_that_is_not_finite_stops_the_run(chain, tmp_path):
     with pytest.raises(WorkFailed, match="not finite"):
-        run("seq2seq", chain, tmp_path / "out", *SHORT, "optimiser.learning_rate=1e30")
+        run("seq2seq", chain, tmp_path / "out", *SHORT, "optimizer.learning_rate=1e30")

@@ -92,14 +92,14 @@ def make_step(name: str, *, planned: bool, scale: float) -> Callable[[], None]:
         bart = BartForConditionalGeneration(config)
         torch.nn.Module.to(bart, device).train()
         parameters, loss_of = list(bart.parameters()), partial(_bart_loss, bart)
-    optimiser = torch.optim.AdamW(parameters, lr=1e-5, weight_decay=0.0, fused=True)
+    optimizer = torch.optim.AdamW(parameters, lr=1e-5, weight_decay=0.0, fused=True)
 
     def step() -> None:
         batch = {key: value.to(device) for key, value in feed.batch(rows, step=0, noisy=True).items()}
         loss_of(batch).backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
         if device.type == "cuda":
             torch.cuda.synchronize()
 

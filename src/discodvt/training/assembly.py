@@ -66,7 +66,7 @@ def _tokenizer(recipe: Recipe, train_file: Path, last: Path | None) -> PreTraine
     if recipe.tokenizer.source is not None:
         return open_tokenizer(recipe.tokenizer.source)
     texts = (text for row in read_examples(train_file) for text in (row.prompt, row.story) if text)
-    return train_tokenizer(texts, recipe.tokenizer.vocabulary or 0)
+    return train_tokenizer(texts, recipe.tokenizer.vocab_size or 0)
 
 
 def _tokens(recipe: Recipe, files: dict[str, Path], tokenizer: PreTrainedTokenizerBase) -> dict[str, Tokens]:
@@ -92,7 +92,7 @@ def _pretrain(
     settings = recipe.denoising
     denoiser = Denoiser.of(
         tokenizer,
-        masked=settings.masked,
+        masked=settings.mask_ratio,
         mean_span=settings.mean_span,
         permute_sentences=settings.permute_sentences,
         longest=model.config.max_position_embeddings,
@@ -124,7 +124,14 @@ def _plan(
     feeds = {split: _story_feed(recipe, tokens, tokenizer, noise_shape) for split, tokens in splits.items()}
     relation = recipe.loss.relation if recipe.stage == "reconstruct" else 0.0
     loss = recipe.loss
-    stage = Plan(model, entropy=loss.entropy, relation=relation, usage=loss.usage, doubt=loss.doubt, words=loss.words)
+    stage = Plan(
+        model,
+        entropy=loss.entropy,
+        relation=relation,
+        batch_entropy=loss.batch_entropy,
+        position_entropy=loss.position_entropy,
+        bag_of_words=loss.bag_of_words,
+    )
     return Parts(stage, feeds["train"], feeds["valid"], tokenizer)
 
 

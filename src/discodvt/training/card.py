@@ -24,7 +24,7 @@ def write_card(
     lines = [
         "---",
         f"language: {recipe.card.language}",
-        *([f"license: {recipe.card.licence}"] if recipe.card.licence else []),
+        *([f"license: {recipe.card.license}"] if recipe.card.license else []),
         "library_name: discodvt",
         "tags: [discodvt, story-generation, discrete-latent-variables]",
         "---",
@@ -34,7 +34,7 @@ def write_card(
         _WHAT[recipe.stage],
         "",
         f"- Data: {recipe.card.data or recipe.data.corpus}",
-        f"- Licence of the data: {recipe.card.licence or 'not stated in the recipe'}",
+        f"- License of the data: {recipe.card.license or 'not stated in the recipe'}",
         f"- Started from: {recipe.model.init or 'random weights'}",
         f"- Step {progress['step']:,} of {total:,}; {progress['tokens']:,} {_unit(recipe)} seen; seed {recipe.seed}",
         f"- Parameters: {parameters:,}, of which {len(frozen)} tensors frozen"

@@ -1,7 +1,7 @@
 """Checkpoints of a run: the last one, to resume from, and the best one, to keep. Safetensors and JSON, nothing else.
 
 Each is a directory `last-STEP` or `best-STEP`, written under a temporary name and renamed; older ones are removed only
-then, so a run killed at any moment finds one that is whole. Optimiser states are gathered by parameter name, so they
+then, so a run killed at any moment finds one that is whole. Optimizer states are gathered by parameter name, so they
 may be resumed with another number of processes.
 """
 
@@ -25,7 +25,8 @@ from discodvt.artefacts import TEMPORARY
 from discodvt.errors import WorkFailed
 from discodvt.training.stages import Stage
 
-OPTIMISER = "optimiser.safetensors"
+OPTIMIZER = "optimizer.safetensors"
+OPTIMIZER_BEFORE = "optimiser.safetensors"  # its name in runs of version 0.1
 PROGRESS = "progress.json"
 _FULL = StateDictOptions(full_state_dict=True, ignore_frozen_params=True)
 _GATHERED = replace(_FULL, cpu_offload=True)  # on the first process only
@@ -55,11 +56,11 @@ class Checkpoints:
         *,
         accelerator: Accelerator,
         stage: Stage,
-        optimiser: torch.optim.Optimizer | None,
+        optimizer: torch.optim.Optimizer | None,
     ) -> None:
-        """Write a checkpoint; with an optimiser it can be resumed. Every process takes part, the first one writes."""
+        """Write a checkpoint; with an optimizer it can be resumed. Every process takes part, the first one writes."""
         weights = accelerator.get_state_dict(stage)
-        state = None if optimiser is None else get_optimizer_state_dict(stage, optimiser, options=_GATHERED)
+        state = None if optimizer is None else get_optimizer_state_dict(stage, optimizer, options=_GATHERED)
         if accelerator.is_main_process:
             final = self.directory / f"{kind}-{progress['step']:07d}"
             partial = final.with_name(final.name + TEMPORARY)
@@ -68,7 +69,7 @@ class Checkpoints:
             named = {name.removeprefix(prefix): weight for name, weight in weights.items()}
             accelerator.unwrap_model(stage).model.save_pretrained(partial, state_dict=named)
             if state is not None:
-                save_file(_flat(state["state"]), partial / OPTIMISER)
+                save_file(_flat(state["state"]), partial / OPTIMIZER)
             (partial / PROGRESS).write_text(json.dumps(progress, indent=2, sort_keys=True) + "\n", encoding="utf-8")
             self.describe(partial, progress)
             shutil.rmtree(final, ignore_errors=True)
@@ -78,18 +79,20 @@ class Checkpoints:
                     shutil.rmtree(stale)
         accelerator.wait_for_everyone()
 
-    def restore(self, *, accelerator: Accelerator, stage: Stage, optimiser: torch.optim.Optimizer) -> None:
-        """Optimiser state of the last checkpoint (its weights were loaded when the model was opened)."""
+    def restore(self, *, accelerator: Accelerator, stage: Stage, optimizer: torch.optim.Optimizer) -> None:
+        """Optimizer state of the last checkpoint (its weights were loaded when the model was opened)."""
         last = self.newest("last")
         if last is None:
             raise WorkFailed(f"{self.directory}: no checkpoint to resume from")
-        state: dict[str, Any] = {"state": _nested(load_file(last / OPTIMISER))}
-        fresh = get_optimizer_state_dict(stage, optimiser, options=_FULL)
+        path = last / OPTIMIZER
+        path = path if path.exists() else last / OPTIMIZER_BEFORE
+        state: dict[str, Any] = {"state": _nested(load_file(path))}
+        fresh = get_optimizer_state_dict(stage, optimizer, options=_FULL)
         names = [name for group in fresh["param_groups"] for name in group["params"]]  # type: ignore[index,union-attr]
         missing = sorted(set(names) - state["state"].keys())
         if missing:
-            raise WorkFailed(f"{last / OPTIMISER}: no state for {missing[0]}; start over with --overwrite")
-        set_optimizer_state_dict(stage, optimiser, state | {"param_groups": fresh["param_groups"]}, options=_FULL)
+            raise WorkFailed(f"{path}: no state for {missing[0]}; start over with --overwrite")
+        set_optimizer_state_dict(stage, optimizer, state | {"param_groups": fresh["param_groups"]}, options=_FULL)
 
     def publish_best(self, target: Path) -> None:
         """Copy the best checkpoint's files to where `from_pretrained` will look for them."""
@@ -98,7 +101,7 @@ class Checkpoints:
             raise WorkFailed(f"{self.directory}: no checkpoint was written")
         target.mkdir(exist_ok=True)
         for path in sorted(best.iterdir()):
-            if path.name not in (OPTIMISER, PROGRESS):
+            if path.name not in (OPTIMIZER, PROGRESS):
                 partial = target / (path.name + TEMPORARY)
                 shutil.copyfile(path, partial)
                 partial.replace(target / path.name)

@@ -1,6 +1,6 @@
 """The one training loop. A generator: it yields an `Event` for everything worth showing, and knows no screen.
 
-A step is a pure function of the weights, the optimiser's state and the step's number: the stories, their noise, the
+A step is a pure function of the weights, the optimizer's state and the step's number: the stories, their noise, the
 dropout seed, the learning rate and the temperature all follow from it. So a run that is killed and resumed goes on as
 if nothing had happened, bit for bit on a CPU.
 """
@@ -40,7 +40,7 @@ class Event(NamedTuple):
 
 @dataclass
 class Progress:
-    """Where a run stands; all that a resumed run must know besides weights and optimiser."""
+    """Where a run stands; all that a resumed run must know besides weights and optimizer."""
 
     step: int = 0
     tokens: int = 0
@@ -70,13 +70,13 @@ class Loop:
     journal: Journal | None  # on the first process only
     measure: Callable[[Any], Figures] | None = None
     terms: dict[str, Term] = field(init=False)
-    optimiser: torch.optim.Optimizer = field(init=False)
+    optimizer: torch.optim.Optimizer = field(init=False)
 
     def run(self) -> Iterator[Event]:
         """Train from where `progress` stands to the end."""
-        settings = self.recipe.optimiser
+        settings = self.recipe.optimizer
         trained = [parameter for parameter in self.stage.parameters() if parameter.requires_grad]
-        optimiser = torch.optim.AdamW(
+        optimizer = torch.optim.AdamW(
             trained,
             lr=settings.learning_rate,
             betas=(settings.beta1, settings.beta2),
@@ -85,11 +85,11 @@ class Loop:
             fused=True,
         )
         self.terms = self.stage.terms
-        self.stage, prepared = self.accelerator.prepare(self.stage, optimiser)
-        self.optimiser = prepared.optimizer
+        self.stage, prepared = self.accelerator.prepare(self.stage, optimizer)
+        self.optimizer = prepared.optimizer
         progress, run = self.progress, self.recipe.run
         if progress.step > 0:
-            self.checkpoints.restore(accelerator=self.accelerator, stage=self.stage, optimiser=self.optimiser)
+            self.checkpoints.restore(accelerator=self.accelerator, stage=self.stage, optimizer=self.optimizer)
         else:
             yield from self._validate()
         started, tokens = time.perf_counter(), progress.tokens
@@ -113,7 +113,7 @@ class Loop:
 
     def _step(self, step: int) -> Figures:
         """One update from all micro-batches of all processes, losses divided by their counts together."""
-        accelerator, settings = self.accelerator, self.recipe.optimiser
+        accelerator, settings = self.accelerator, self.recipe.optimizer
         micro_batches = self.order.step(step)
         counts = self.train_feed.counts(micro_batches.ravel())
         mine = micro_batches[accelerator.process_index :: accelerator.num_processes]
@@ -124,7 +124,7 @@ class Loop:
             linear=settings.schedule == "linear",
             warmup=settings.warmup_steps,
         )
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = rate
         temperature, noisy = self.relaxation.temperature(step), self.relaxation.noisy(step)
         word_dropout = self.relaxation.word_dropout(step)
@@ -136,24 +136,24 @@ class Loop:
             batch = self.train_feed.batch(rows, step=step, noisy=noisy, word_dropout=word_dropout)
             batch = on_device(batch, accelerator.device)
             with nullcontext() if place == len(mine) - 1 else accelerator.no_sync(self.stage):
-                outcome = self.stage(batch, temperature)
+                output = self.stage(batch, temperature)
                 loss = sum(
-                    term.weight * outcome.sums[name] / max(1, counts[term.per]) for name, term in self.terms.items()
+                    term.weight * output.sums[name] / max(1, counts[term.per]) for name, term in self.terms.items()
                 )
                 accelerator.backward(loss * accelerator.num_processes)  # processes are averaged, their losses add up
-            sums += torch.stack([outcome.sums[name].detach().float() for name in self.terms])
-            if outcome.code_counts is not None:
-                codes = outcome.code_counts if codes is None else codes + outcome.code_counts
+            sums += torch.stack([output.sums[name].detach().float() for name in self.terms])
+            if output.code_counts is not None:
+                codes = output.code_counts if codes is None else codes + output.code_counts
         norm = float(accelerator.clip_grad_norm_(self.stage.parameters(), settings.max_gradient_norm))
         if not np.isfinite(norm):
             raise WorkFailed(
                 f"step {step + 1}: the gradient is not finite; resume from the last checkpoint with a lower "
-                "optimiser.learning_rate, or in float32 (run.precision)"
+                "optimizer.learning_rate, or in float32 (run.precision)"
             )
         if step == 0:
             self.progress.unreached = without_gradient(accelerator.unwrap_model(self.stage).named_parameters())
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
         totals = accelerator.reduce(sums).tolist()
         codes = None if codes is None else accelerator.reduce(codes)
         return self._count(dict(zip(self.terms, totals, strict=True)), counts, codes, norm, rate, temperature)
@@ -245,7 +245,7 @@ class Loop:
             vars(self.progress),
             accelerator=self.accelerator,
             stage=self.stage,
-            optimiser=self.optimiser if kind == "last" else None,
+            optimizer=self.optimizer if kind == "last" else None,
         )
 
 

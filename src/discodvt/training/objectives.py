@@ -31,7 +31,7 @@ def code_entropy(probabilities: Tensor, mask: Tensor) -> Tensor:
     return _entropy((probabilities * real).sum(1) / real.sum(1).clamp(min=1))
 
 
-def code_usage(probabilities: Tensor, mask: Tensor) -> Tensor:
+def batch_entropy(probabilities: Tensor, mask: Tensor) -> Tensor:
     """Entropy of the code distribution averaged over all stories of a micro-batch, to be maximised: use every code.
 
     Not in the paper: the diversity loss of wav2vec 2.0 (Baevski et al. 2020).
@@ -39,11 +39,11 @@ def code_usage(probabilities: Tensor, mask: Tensor) -> Tensor:
     return _entropy(probabilities[mask].mean(0))
 
 
-def code_doubt(probabilities: Tensor, mask: Tensor) -> Tensor:
-    """Entropy [B] of the code distribution at one position, averaged over a story, to be minimised: be sure of a code.
+def position_entropy(probabilities: Tensor, mask: Tensor) -> Tensor:
+    """Entropy [B] of the code distribution at one position, averaged over a story, to be minimised: be certain.
 
-    Not in the paper. A flat distribution has the highest entropy of equation 9 without saying anything; usage minus
-    doubt is the information codes carry about their stories, which is zero both when flat and when constant.
+    Not in the paper. A flat distribution has the highest entropy of equation 9 without saying anything; batch entropy
+    minus position entropy is the information codes carry about their stories: zero both when flat and when constant.
     """
     return (_entropy(probabilities) * mask).sum(1) / mask.sum(1).clamp(min=1)
 

@@ -118,7 +118,7 @@ def _prepare(recipe: Recipe, directory: Path, accelerator: Accelerator) -> tuple
         valid_feed=parts.valid,
         order=order,
         total=total,
-        relaxation=RelaxationSchedule.over(total, recipe.relaxation),
+        relaxation=RelaxationSchedule.over(total, recipe.relaxation, recipe.word_dropout),
         recipe=recipe,
         accelerator=accelerator,
         checkpoints=checkpoints,

@@ -3,7 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from discodvt.config import Relaxation
+from discodvt.config import Relaxation, WordDropout
+
+_RELAXATION, _WORD_DROPOUT = Relaxation(), WordDropout()
 
 
 def learning_rate(step: int, total: int, *, peak: float, linear: bool, warmup: int) -> float:
@@ -19,23 +21,25 @@ class RelaxationSchedule:
 
     total: int
     start: float
-    floor: float
-    rate: float
+    minimum: float
+    decay_rate: float
     noise_free_steps: int = 0
     dropped: float = 0.0
     dropping_steps: float = math.inf
 
     @classmethod
-    def over(cls, total: int, relaxation: Relaxation) -> "RelaxationSchedule":
-        """With `floor_at`, the rate that reaches the floor at that share of the run."""
-        start, floor, rate = relaxation.start, relaxation.floor, relaxation.rate
-        if relaxation.floor_at is not None:
-            rate = math.log(start / floor) / (relaxation.floor_at * total)
-        dropping = math.inf if relaxation.word_dropout_until is None else relaxation.word_dropout_until * total
-        return cls(total, start, floor, rate, round(relaxation.noise_free * total), relaxation.word_dropout, dropping)
+    def over(
+        cls, total: int, relaxation: Relaxation = _RELAXATION, dropout: WordDropout = _WORD_DROPOUT
+    ) -> "RelaxationSchedule":
+        """With `min_temperature_at`, the rate that reaches the minimum at that share of the run."""
+        start, minimum, rate = relaxation.temperature, relaxation.min_temperature, relaxation.decay_rate
+        if relaxation.min_temperature_at is not None:
+            rate = math.log(start / minimum) / (relaxation.min_temperature_at * total)
+        dropping = math.inf if dropout.until is None else dropout.until * total
+        return cls(total, start, minimum, rate, round(relaxation.noise_free * total), dropout.rate, dropping)
 
     def temperature(self, step: int) -> float:
-        return max(self.floor, self.start * math.exp(-self.rate * step))
+        return max(self.minimum, self.start * math.exp(-self.decay_rate * step))
 
     def noisy(self, step: int) -> bool:
         return step >= self.noise_free_steps

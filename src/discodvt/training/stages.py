@@ -22,7 +22,7 @@ class Term(NamedTuple):
     per: str  # tokens, stories, pairs or codes
 
 
-class Outcome(NamedTuple):
+class StageOutput(NamedTuple):
     """Sums of one micro-batch: the terms of the loss, and how often each code was chosen."""
 
     sums: dict[str, Tensor]
@@ -56,14 +56,14 @@ class Text(Stage):
     model: BartForConditionalGeneration
     terms = {"reconstruction": Term(1.0, "tokens")}  # noqa: RUF012
 
-    def forward(self, batch: Batch, temperature: float | None = None, swap: bool = False) -> Outcome:
+    def forward(self, batch: Batch, temperature: float | None = None, swap: bool = False) -> StageOutput:
         states = self.model.model(
             input_ids=batch["prompt_ids"],
             attention_mask=batch["prompt_mask"],
             decoder_input_ids=batch.get("decoder_ids", batch["story_ids"]),
             use_cache=False,
         ).last_hidden_state
-        return Outcome({"reconstruction": objectives.reconstruction(states, batch["labels"], self.model)})
+        return StageOutput({"reconstruction": objectives.reconstruction(states, batch["labels"], self.model)})
 
 
 class Plan(Stage):
@@ -77,24 +77,24 @@ class Plan(Stage):
         *,
         entropy: float,
         relation: float,
-        usage: float = 0.0,
-        doubt: float = 0.0,
-        words: float = 0.0,
+        batch_entropy: float = 0.0,
+        position_entropy: float = 0.0,
+        bag_of_words: float = 0.0,
     ) -> None:
         super().__init__(model)
         self.terms = {"reconstruction": Term(1.0, "tokens"), "entropy": Term(-entropy, "stories")}
-        if usage > 0:
-            self.terms["usage"] = Term(-usage, "stories")
-        if doubt > 0:
-            self.terms["doubt"] = Term(doubt, "stories")
-        if words > 0:
-            self.terms["words"] = Term(words, "tokens")
+        if batch_entropy > 0:
+            self.terms["batch_entropy"] = Term(-batch_entropy, "stories")
+        if position_entropy > 0:
+            self.terms["position_entropy"] = Term(position_entropy, "stories")
+        if bag_of_words > 0:
+            self.terms["bag_of_words"] = Term(bag_of_words, "tokens")
         if relation > 0:
             self.terms["relation"] = Term(relation, "pairs")
         else:
             self.unreached = ("relation_head",)
 
-    def forward(self, batch: Batch, temperature: float | None = None, swap: bool = False) -> Outcome:
+    def forward(self, batch: Batch, temperature: float | None = None, swap: bool = False) -> StageOutput:
         """Without a temperature, at argmax codes; `swap` gives every story the plan of the next one in the batch."""
         model = self.model
         reading = model.read(batch["story_ids"], batch["story_mask"], temperature=temperature, noise=batch.get("noise"))
@@ -107,18 +107,18 @@ class Plan(Stage):
             "reconstruction": objectives.reconstruction(states, batch["labels"], model.generator),
             "entropy": objectives.code_entropy(reading.probabilities, reading.mask).sum(),
         }
-        if "usage" in self.terms:
-            sums["usage"] = objectives.code_usage(reading.probabilities, reading.mask) * len(reading.codes)
-        if "doubt" in self.terms:
-            sums["doubt"] = objectives.code_doubt(reading.probabilities, reading.mask).sum()
-        if "words" in self.terms:
-            sums["words"] = objectives.reconstruction(latent, batch["labels"], model.generator)
+        if "batch_entropy" in self.terms:
+            sums["batch_entropy"] = objectives.batch_entropy(reading.probabilities, reading.mask) * len(reading.codes)
+        if "position_entropy" in self.terms:
+            sums["position_entropy"] = objectives.position_entropy(reading.probabilities, reading.mask).sum()
+        if "bag_of_words" in self.terms:
+            sums["bag_of_words"] = objectives.reconstruction(latent, batch["labels"], model.generator)
         hits = None
         if "relation" in self.terms:
             logits = model.relation_head(latent, batch["pooling"], batch["pairs"])
             sums["relation"] = objectives.relation(logits, batch["relations"])
             hits = marker_hits(logits, batch["relations"])
-        return Outcome(sums, code_counts(reading.codes, model.config.num_codes), hits)
+        return StageOutput(sums, code_counts(reading.codes, model.config.num_codes), hits)
 
 
 class Prior(Stage):
@@ -127,11 +127,11 @@ class Prior(Stage):
     model: PlanPrior
     terms = {"prior": Term(1.0, "codes")}  # noqa: RUF012
 
-    def forward(self, batch: Batch, temperature: float | None = None, swap: bool = False) -> Outcome:
+    def forward(self, batch: Batch, temperature: float | None = None, swap: bool = False) -> StageOutput:
         logits = self.model(
             batch["prompt_ids"], batch["prompt_mask"], decoder_input_ids=batch["plan_ids"], use_cache=False
         ).logits
-        return Outcome({"prior": objectives.prior(logits, batch["labels"])})
+        return StageOutput({"prior": objectives.prior(logits, batch["labels"])})
 
 
 @torch.no_grad()

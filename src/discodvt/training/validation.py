@@ -33,18 +33,18 @@ def validate(
     hits = torch.zeros(2, device=device, dtype=torch.float64)
     for rows, counted in _share(in_order(feed.sort_keys, stories_per_batch), accelerator):
         batch = on_device(feed.batch(rows, step=None, noisy=False), device)
-        outcome = stage(batch)
+        output = stage(batch)
         other = stage(batch, swap=True) if plans else None  # every process calls as often as every other
         if not counted:
             continue
-        for name, value in outcome.sums.items():
+        for name, value in output.sums.items():
             sums[name] += value.double()
         if codes is not None:
-            codes += outcome.code_counts
-        if outcome.hits is not None:
-            hits += outcome.hits
+            codes += output.code_counts
+        if output.hits is not None:
+            hits += output.hits
         if other is not None and len(rows) > 1:
-            own = outcome.sums["reconstruction"].double()
+            own = output.sums["reconstruction"].double()
             tokens = torch.tensor(float(feed.counts(rows)["tokens"]), device=device, dtype=torch.float64)
             swapped += torch.stack([other.sums["reconstruction"].double(), own, tokens])
     everything = feed.counts(in_order(feed.sort_keys, len(feed))[0])

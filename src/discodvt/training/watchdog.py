@@ -50,7 +50,7 @@ class Watchdog:
         found = []
         perplexity, gap = figures["code_perplexity"], figures.get("swap_gap")
         if perplexity < self.min_code_perplexity:
-            other = "set watchdog.restart_dead_codes=true" if self.restartable else "loss.usage"
+            other = "set watchdog.restart_dead_codes=true" if self.restartable else "loss.batch_entropy"
             found.append(
                 f"code perplexity {perplexity:.1f} is below {self.min_code_perplexity:g} "
                 f"({figures['codes_dead']:.0f} dead codes): raise loss.entropy, or {other}"
@@ -58,6 +58,6 @@ class Watchdog:
         if gap is not None and gap < self.min_swap_gap:
             found.append(
                 f"another story's plan costs only {gap:.3f} nats per token: the generator ignores the plan; "
-                "set relaxation.noise_free=0.25, model.code_logit_gain=20 and relaxation.word_dropout=0.3"
+                "set relaxation.noise_free=0.25, model.code_logit_gain=20 and word_dropout.rate=0.3"
             )
         return found

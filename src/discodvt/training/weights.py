@@ -27,7 +27,7 @@ def bart_model(settings: Model, tokenizer: PreTrainedTokenizerBase) -> BartForCo
 def plan_model(settings: Model, tokenizer: PreTrainedTokenizerBase) -> DiscoDVT:
     """A DiscoDVT: the one of `init`, or a new one around the BART of `init` or `shape`."""
     sizes = {
-        "num_codes": settings.codes,
+        "num_codes": settings.num_codes,
         "code_width": settings.code_width,
         "conv_layers": settings.conv_layers,
         "conv_channels": settings.conv_channels,
@@ -58,9 +58,9 @@ def trained_model(settings: Model, *, may_change: tuple[str, ...] = ()) -> Disco
     if not isinstance(source_config(source), DiscoDVTConfig):
         raise BadRequest(f"{source}: a plain BART, which knows no plans; give a trained DiscoDVT")
     model: DiscoDVT = _open(source, DiscoDVT.from_pretrained, settings)
-    sizes = ("codes", "code_width", "conv_layers", "conv_channels", "relation_width", "bottleneck")
+    sizes = ("num_codes", "code_width", "conv_layers", "conv_channels", "relation_width", "bottleneck")
     for name in sizes:
-        wanted, found = getattr(settings, name), getattr(model.config, "num_codes" if name == "codes" else name)
+        wanted, found = getattr(settings, name), getattr(model.config, name)
         if name in settings.model_fields_set and name not in may_change and wanted != found:
             raise BadRequest(
                 f"{source}: a checkpoint of another shape: {name} is {found}, the recipe asks for {wanted}"

@@ -86,22 +86,22 @@ def test_entropy_is_per_story_and_blind_to_padding():
     assert torch.isfinite(probabilities.grad).all()
 
 
-def test_usage_minus_doubt_is_the_information_of_the_codes():
+def test_batch_minus_position_entropy_is_the_information_of_the_codes():
     mask = torch.tensor([[True, True], [True, False]])
     sure = torch.eye(3)[torch.tensor([[0, 1], [2, 0]])]  # three positions, three codes, no doubt
-    assert objectives.code_usage(sure, mask).item() == pytest.approx(math.log(3))
-    assert objectives.code_doubt(sure, mask).tolist() == pytest.approx([0, 0])
+    assert objectives.batch_entropy(sure, mask).item() == pytest.approx(math.log(3))
+    assert objectives.position_entropy(sure, mask).tolist() == pytest.approx([0, 0])
     flat = torch.full((2, 2, 3), 1 / 3)
-    assert objectives.code_usage(flat, mask).item() == pytest.approx(math.log(3))
-    assert objectives.code_doubt(flat, mask).tolist() == pytest.approx([math.log(3), math.log(3)])
+    assert objectives.batch_entropy(flat, mask).item() == pytest.approx(math.log(3))
+    assert objectives.position_entropy(flat, mask).tolist() == pytest.approx([math.log(3), math.log(3)])
 
 
 def test_the_slope_of_an_entropy_is_finite_where_codes_are_certain():
     logits = torch.tensor([[[0.0, -500.0], [0.0, -500.0]]], requires_grad=True)
     mask = torch.ones(1, 2, dtype=torch.bool)
     probabilities = logits.softmax(-1)
-    total = objectives.code_entropy(probabilities, mask).sum() + objectives.code_doubt(probabilities, mask).sum()
-    (total + objectives.code_usage(probabilities, mask)).backward()
+    total = objectives.code_entropy(probabilities, mask).sum() + objectives.position_entropy(probabilities, mask).sum()
+    (total + objectives.batch_entropy(probabilities, mask)).backward()
     assert logits.grad.isfinite().all()
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from discodvt.config import Recipe
+from discodvt.config import RENAMED, Recipe
 from discodvt.errors import BadRequest
 from discodvt.recipe_file import read_recipe
 
@@ -21,16 +21,20 @@ SMALLEST = 'stage = "reconstruct"\n[data]\ncorpus = "c"\n[model]\ninit = "facebo
 
 def test_defaults_are_the_papers(tmp_path):
     made = recipe(tmp_path, SMALLEST)
-    assert (made.model.codes, made.model.conv_layers, made.loss.entropy, made.loss.relation) == (256, 3, 0.1, 0.1)
-    assert (made.optimiser.learning_rate, made.optimiser.eps, made.optimiser.weight_decay) == (1e-4, 1e-8, 0.0)
+    assert (made.model.num_codes, made.model.conv_layers, made.loss.entropy, made.loss.relation) == (256, 3, 0.1, 0.1)
+    assert (made.optimizer.learning_rate, made.optimizer.eps, made.optimizer.weight_decay) == (1e-4, 1e-8, 0.0)
     assert (made.batch.stories_per_step, made.batch.stories_per_micro_batch) == (16, 4)
-    assert (made.relaxation.start, made.relaxation.floor, made.relaxation.rate) == (0.9, 0.1, 4e-4)
-    assert (made.relaxation.noise_free, made.relaxation.word_dropout) == (0.0, 0.0)
+    assert (made.relaxation.temperature, made.relaxation.min_temperature, made.relaxation.decay_rate) == (
+        0.9,
+        0.1,
+        4e-4,
+    )
+    assert (made.relaxation.noise_free, made.word_dropout.rate) == (0.0, 0.0)
 
 
 def test_stages_have_their_own_defaults(tmp_path):
     warm = recipe(tmp_path, SMALLEST.replace("reconstruct", "warm-start"))
-    assert (warm.optimiser.schedule, warm.relaxation.rate) == ("constant", 0.0)
+    assert (warm.optimizer.schedule, warm.relaxation.decay_rate) == ("constant", 0.0)
     prior = recipe(tmp_path, SMALLEST.replace("reconstruct", "prior"))
     assert (prior.batch.stories_per_step, prior.batch.stories_per_micro_batch) == (1024, 128)
 
@@ -38,12 +42,20 @@ def test_stages_have_their_own_defaults(tmp_path):
 def test_all_errors_come_at_once(tmp_path):
     with pytest.raises(BadRequest) as caught:
         recipe(
-            tmp_path, SMALLEST, "data.colour=1", "optimiser.learning_rate=-1", "run.log_every_steps=none", "modle.x=1"
+            tmp_path, SMALLEST, "data.colour=1", "optimizer.learning_rate=-1", "run.log_every_steps=none", "modle.x=1"
         )
     said = str(caught.value)
-    for part in ("data.colour: unknown key", "optimiser.learning_rate", "run.log_every_steps", "modle: unknown key"):
+    for part in ("data.colour: unknown key", "optimizer.learning_rate", "run.log_every_steps", "modle: unknown key"):
         assert part in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_an_old_key_is_refused_with_its_new_name(tmp_path, old, new):
+    override = f"{old}.learning_rate=1e-3" if old == "optimiser" else f"{old}=0.5"
+    with pytest.raises(BadRequest, match=rf"{old}: is now {new}(;|$)"):
+        recipe(tmp_path, SMALLEST, override)
+    assert new.partition(".")[0] in Recipe.model_fields
 
 
 def test_errors_between_sections_come_along_with_those_within(tmp_path):
@@ -59,13 +71,13 @@ def test_errors_between_sections_come_along_with_those_within(tmp_path):
     [
         (["run.steps=5"], "one of steps and epochs"),
         (["batch.stories_per_step=6"], "not a multiple"),
-        (["relaxation.floor=1.0"], "above start"),
+        (["relaxation.min_temperature=1.0"], "above temperature"),
         (["stage=seq2seq", "validation.select_by=bleu-1"], "needs a plan"),
         (["model.shape.width=96"], "one of init"),
-        (["tokenizer.vocabulary=300"], "tokenizer: model.init brings its own"),
-        (["denoising.masked=0.2"], "denoising: reconstruct corrupts nothing"),
-        (["stage=pretrain", "relaxation.word_dropout=0.2"], "word_dropout: pretrain drops no words"),
-        (["stage=prior", "relaxation.word_dropout=0.2"], "word_dropout: prior drops no words"),
+        (["tokenizer.vocab_size=300"], "tokenizer: model.init brings its own"),
+        (["denoising.mask_ratio=0.2"], "denoising: reconstruct corrupts nothing"),
+        (["stage=pretrain", "word_dropout.rate=0.2"], "word_dropout: pretrain drops no words"),
+        (["stage=prior", "word_dropout.rate=0.2"], "word_dropout: prior drops no words"),
         (["writing.min_codes=8"], "writing.min_codes"),
         (["writing.min_tokens=513"], "above data.story_tokens"),
         (["stage=[1]"], "stage"),

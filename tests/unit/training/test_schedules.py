@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from discodvt.config import Relaxation
+from discodvt.config import Relaxation, WordDropout
 from discodvt.training.schedules import RelaxationSchedule, learning_rate
 
 
@@ -32,14 +32,16 @@ def test_the_papers_temperature_reaches_its_floor_after_21972_micro_batches():
 
 
 def test_a_short_run_scales_the_rate():
-    soft = RelaxationSchedule.over(100, Relaxation(start=1.0, floor=0.3, floor_at=0.6, noise_free=0.25))
+    soft = RelaxationSchedule.over(
+        100, Relaxation(temperature=1.0, min_temperature=0.3, min_temperature_at=0.6, noise_free=0.25)
+    )
     assert soft.temperature(59) > 0.3
     assert soft.temperature(60) == pytest.approx(0.3)
     assert [soft.noisy(step) for step in (0, 24, 25)] == [False, False, True]
 
 
 def test_dropped_words_fade_over_their_share_of_the_run():
-    fading = RelaxationSchedule.over(100, Relaxation(word_dropout=0.4, word_dropout_until=0.5))
+    fading = RelaxationSchedule.over(100, dropout=WordDropout(rate=0.4, until=0.5))
     assert [fading.word_dropout(step) for step in (0, 25, 50, 99)] == [0.4, 0.2, 0, 0]
-    constant = RelaxationSchedule.over(100, Relaxation(word_dropout=0.4))
+    constant = RelaxationSchedule.over(100, dropout=WordDropout(rate=0.4))
     assert [constant.word_dropout(step) for step in (0, 99)] == [0.4, 0.4]

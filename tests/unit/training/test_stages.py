@@ -61,8 +61,8 @@ def stages() -> dict[str, tuple[Stage, Batch]]:
 def test_every_trained_parameter_receives_gradient_and_the_rest_is_frozen_and_listed(name):
     stage, batch = stages()[name]
     frozen = stage.freeze()
-    outcome = stage(batch, 0.8)
-    sum(term.weight * outcome.sums[key] for key, term in stage.terms.items()).backward()
+    output = stage(batch, 0.8)
+    sum(term.weight * output.sums[key] for key, term in stage.terms.items()).backward()
     assert without_gradient(stage.named_parameters()) == []
     kept = {key for key, parameter in stage.model.named_parameters() if not parameter.requires_grad}
     assert kept == set(frozen)
@@ -77,9 +77,9 @@ def test_a_batch_may_be_cut_anywhere():
         stage.zero_grad()
         sums = dict.fromkeys(stage.terms, 0.0)
         for rows in parts:
-            outcome = stage(whole.batch(rows, step=3, noisy=True, word_dropout=0.3), 0.8)
-            sum(term.weight * outcome.sums[key] for key, term in stage.terms.items()).backward()
-            sums = {key: sums[key] + outcome.sums[key].item() for key in sums}
+            output = stage(whole.batch(rows, step=3, noisy=True, word_dropout=0.3), 0.8)
+            sum(term.weight * output.sums[key] for key, term in stage.terms.items()).backward()
+            sums = {key: sums[key] + output.sums[key].item() for key in sums}
         gradients.append({key: parameter.grad.clone() for key, parameter in stage.named_parameters()})
         totals.append(sums)
     assert totals[0] == pytest.approx(totals[1], rel=1e-5)

@@ -38,7 +38,7 @@ def test_codes_made_of_bits_are_not_advised_to_restart():
     told = HEALTHY | {"code_perplexity": 1.5}
     assert "restart_dead_codes" in DOG.alarms(20, told)[0]
     assert "restart_dead_codes" not in bits.alarms(20, told)[0]
-    assert "loss.usage" in bits.alarms(20, told)[0]
+    assert "loss.batch_entropy" in bits.alarms(20, told)[0]
 
 
 def test_parameters_without_gradient_are_named():

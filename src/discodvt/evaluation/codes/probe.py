@@ -80,16 +80,16 @@ def probe(train: Pairs, test: Pairs, *, relation_width: int, max_steps: int = 20
 def _fit(head: RelationHead, pairs: Pairs, chooses: Tensor, *, max_steps: int) -> tuple[int, bool]:
     """Train with Adam, slower whenever the loss of held-out stories stands still, until slower does not help."""
     rows, held = torch.nonzero(~chooses).squeeze(1), torch.nonzero(chooses).squeeze(1)
-    optimiser = torch.optim.Adam(head.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(head.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(
-        optimiser, factor=0.3, patience=PATIENCE_LOOKS, threshold=LEAST_GAIN, threshold_mode="abs"
+        optimizer, factor=0.3, patience=PATIENCE_LOOKS, threshold=LEAST_GAIN, threshold_mode="abs"
     )
     best, kept = math.inf, {name: weight.clone() for name, weight in head.state_dict().items()}
     step, converged = 0, False
     while step < max_steps and not converged:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         _loss(head, pairs, rows[torch.randint(len(rows), (PAIRS_PER_STEP,))]).backward()
-        optimiser.step()
+        optimizer.step()
         step += 1
         if step % LOOK_EVERY_STEPS == 0:
             with torch.no_grad():
@@ -97,7 +97,7 @@ def _fit(head: RelationHead, pairs: Pairs, chooses: Tensor, *, max_steps: int) -
             if loss < best:
                 best, kept = loss, {name: weight.clone() for name, weight in head.state_dict().items()}
             schedule.step(loss)
-            converged = optimiser.param_groups[0]["lr"] < SLOWEST
+            converged = optimizer.param_groups[0]["lr"] < SLOWEST
     head.load_state_dict(kept)
     return step, converged
 

@@ -97,14 +97,14 @@ class Fitting:
     def run(self) -> Iterator[Event]:
         """Train from where `progress` stands to the end; the best in the last phase is kept."""
         accelerator = Accelerator()
-        optimiser = torch.optim.AdamW(
+        optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=self.learning_rate, weight_decay=WEIGHT_DECAY, fused=True
         )
-        stage, prepared = accelerator.prepare(Stage(self.model), optimiser)
+        stage, prepared = accelerator.prepare(Stage(self.model), optimizer)
         progress, every = self.progress, max(1, self.total // VALIDATIONS)
         losses: list[float] = []  # since the last validation, which is when a run can be resumed
         if progress["step"] > 0:
-            self.checkpoints.restore(accelerator=accelerator, stage=stage, optimiser=prepared.optimizer)
+            self.checkpoints.restore(accelerator=accelerator, stage=stage, optimizer=prepared.optimizer)
         while progress["step"] < self.total:
             losses.append(self._step(progress["step"], prepared.optimizer, accelerator.device))
             progress["step"] += 1
@@ -120,9 +120,9 @@ class Fitting:
                     kinds = ["best", "last"]
                 for kind in kinds:
                     kept = prepared.optimizer if kind == "last" else None
-                    self.checkpoints.save(kind, progress, accelerator=accelerator, stage=stage, optimiser=kept)
+                    self.checkpoints.save(kind, progress, accelerator=accelerator, stage=stage, optimizer=kept)
 
-    def _step(self, number: int, optimiser: torch.optim.Optimizer, device: torch.device) -> float:
+    def _step(self, number: int, optimizer: torch.optim.Optimizer, device: torch.device) -> float:
         """One update; returns its loss."""
         step = number
         for phase in self.phases:
@@ -132,7 +132,7 @@ class Fitting:
         rate = learning_rate(
             step, phase.steps, peak=self.learning_rate, linear=True, warmup=round(WARMUP * phase.steps)
         )
-        for group in optimiser.param_groups:
+        for group in optimizer.param_groups:
             group["lr"] = rate
         torch.manual_seed(dropout_seed(self.seed, number, 0))
         self.model.train()
@@ -144,8 +144,8 @@ class Fitting:
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), MAX_GRADIENT_NORM)
         if not torch.isfinite(norm):
             raise WorkFailed(f"step {number + 1}: the gradient is not finite; try again with a lower --learning-rate")
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
         return float(loss.detach())
 
     def _validate(self, loss: float) -> Event:

@@ -21,7 +21,7 @@ from scipy.stats import ttest_rel
 from discodvt import StoryWriter
 from discodvt.corpus import Example, read_examples, split_files
 from discodvt.evaluation import compare, evaluate
-from discodvt.evaluation.tokens import tokenize
+from discodvt.evaluation.metrics.word_tokens import tokenize
 from discodvt.writing import Request, SamplingParams, Story
 
 Plans = Sequence[tuple[int, ...] | None]

@@ -10,13 +10,14 @@ from nltk.translate.bleu_score import sentence_bleu as nltk_bleu
 from sacrebleu.metrics.bleu import BLEU
 
 from discodvt.bench.evaluate import plain_scores
-from discodvt.evaluation import evaluate, grams
-from discodvt.evaluation.bleu import bleu
-from discodvt.evaluation.distinct import distinct, length_corrected_distinct, rarefied
-from discodvt.evaluation.grams import count_grams
-from discodvt.evaluation.jaccard import ms_jaccard
-from discodvt.evaluation.repetition import repetition
-from discodvt.evaluation.tokens import intern
+from discodvt.evaluation import evaluate
+from discodvt.evaluation.metrics import ngrams
+from discodvt.evaluation.metrics.bleu import bleu
+from discodvt.evaluation.metrics.distinct import distinct, length_corrected_distinct, rarefied
+from discodvt.evaluation.metrics.jaccard import ms_jaccard
+from discodvt.evaluation.metrics.ngrams import count_ngrams
+from discodvt.evaluation.metrics.repetition import repetition
+from discodvt.evaluation.metrics.word_tokens import intern
 
 REFERENCES = (
     "It is a guide to action that ensures that the military will forever heed Party commands",
@@ -40,7 +41,7 @@ def test_sentence_bleu_is_nltk_s_on_a_thousand_pairs():
     ours, theirs = random_texts(1000, seed=1), random_texts(1000, seed=2)
     ours[:4], theirs[:4] = [[], ["a"], ["a"], ["a", "b"]], [["a"], [], ["a"], ["b", "a"]]
     hypotheses, references = intern(ours, theirs)
-    found = bleu(hypotheses, references, count_grams([hypotheses, references], (1, 2))).per_story
+    found = bleu(hypotheses, references, count_ngrams([hypotheses, references], (1, 2))).per_story
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = [
@@ -55,7 +56,7 @@ def test_sentence_bleu_is_nltk_s_on_a_thousand_pairs():
 
 def test_ms_jaccard_of_its_authors_example():
     sides = intern([text.split() for text in HYPOTHESES], [text.split() for text in REFERENCES])
-    two, three = ms_jaccard(count_grams(sides, (1, 2, 3)), texts=(2, 3))
+    two, three = ms_jaccard(count_ngrams(sides, (1, 2, 3)), texts=(2, 3))
     assert (round(two, 6), round(three, 6)) == (0.228589, 0.169962)
 
 
@@ -71,11 +72,11 @@ def test_all_ten_scores_are_those_of_plain_loops(words):
 
 @pytest.mark.parametrize("bits", [63, 45])  # with less room the places do not fit beside the ranks either
 def test_long_n_grams_that_do_not_fit_64_bits_are_counted_exactly(monkeypatch, bits):
-    monkeypatch.setattr(grams, "BITS", bits)
+    monkeypatch.setattr(ngrams, "BITS", bits)
     text = [word for n in range(40_000) for word in (f"w{n}", "a", "b", "c", "d")]  # n-grams that differ in one word
     text += text[100:200] + text[1000:1200]
     (tokens,) = intern([text])
-    for order, parts in count_grams([tokens], (4, 5)).items():
+    for order, parts in count_ngrams([tokens], (4, 5)).items():
         expected = Counter(zip(*(text[start:] for start in range(order)), strict=False))
         assert len(parts) > 1
         assert sorted(count for part in parts for count in part.per_gram(part.count)) == sorted(expected.values())

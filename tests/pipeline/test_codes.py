@@ -22,9 +22,8 @@ from discodvt.data.subwords import train_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes import probe
 from discodvt.evaluation.codes.checkpoints import open_planner
-from discodvt.evaluation.codes.compare import comparison, read_measured
-from discodvt.evaluation.codes.measure import measure_codes
-from discodvt.evaluation.codes.reading import exchanged, plans_of, tokens_of
+from discodvt.evaluation.codes.inference import exchanged, plans_of, tokens_of
+from discodvt.evaluation.codes.measure import comparison, measure_codes, read_measured
 from discodvt.evaluation.codes.study import study_codes
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
 from discodvt.report.code_section import WORTH

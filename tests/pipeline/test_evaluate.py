@@ -11,7 +11,7 @@ from discodvt.artefacts import open_stage, read_manifest
 from discodvt.corpus import CORPUS_SCHEMA, write_rows
 from discodvt.errors import BadRequest
 from discodvt.evaluation import evaluate
-from discodvt.evaluation.stage import evaluate_files
+from discodvt.evaluation.evaluate_files import evaluate_files
 
 SENTENCES = (
     "The fox ran home because he was late.",

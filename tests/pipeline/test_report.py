@@ -12,7 +12,7 @@ from pipeline.toy_runs import discourse_run, measure_run, stories, study_run, wr
 
 from discodvt.artefacts import open_stage, read_manifest
 from discodvt.errors import BadRequest
-from discodvt.evaluation.stage import evaluate_files
+from discodvt.evaluation.evaluate_files import evaluate_files
 from discodvt.report.report_stage import write_report
 
 

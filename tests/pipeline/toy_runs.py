@@ -7,7 +7,7 @@ from typing import Any
 
 from discodvt.artefacts import open_stage
 from discodvt.discourse import CATEGORIES, MARKERS
-from discodvt.evaluation.stage import evaluate_files
+from discodvt.evaluation.evaluate_files import evaluate_files
 
 WORDS = "the old fox ran home because it rained and then slept near a quiet river while owls sang".split()
 SYSTEMS = {"human": 1, "plain": 2, "disco": 3, "disco w/o relations": 4}

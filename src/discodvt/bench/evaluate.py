@@ -15,7 +15,7 @@ from statistics import mean
 
 from discodvt.bench.rows import Row, interleave, ratio_row
 from discodvt.evaluation import evaluate
-from discodvt.evaluation.tokens import tokenize
+from discodvt.evaluation.metrics.word_tokens import tokenize
 
 STORIES, WORDS = 1_000, 500
 WORD_TYPES, PHRASE_TYPES = 20_000, 30_000

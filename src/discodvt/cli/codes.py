@@ -101,8 +101,10 @@ def measure(
     train_stories: Annotated[int, typer.Option(min=10, help="Training stories the probe learns from.")] = 5000,
     prompt_tokens: PromptTokens = None,
     story_tokens: StoryTokens = None,
-    resamples: Annotated[int, typer.Option(min=0, help="Draws for the intervals; 0 leaves them out.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws and of the probe.")] = 0,
+    resamples: Annotated[
+        int, typer.Option(min=0, help="Bootstrap resamples for the intervals; 0: no intervals.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the resamples and of the probe.")] = 0,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -145,7 +147,7 @@ def compare(
     json: Json = False,
 ) -> None:
     """Set measured runs side by side: the effect of the number of CNN layers, for one."""
-    from discodvt.evaluation.codes.compare import COLUMNS, comparison, read_measured, write_comparison
+    from discodvt.evaluation.codes.measure import COMPARED, comparison, read_measured, write_comparison
 
     if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
         raise BadRequest(f"--plot {plot}: give a file that ends in .png, .svg or .pdf")
@@ -163,8 +165,8 @@ def compare(
     if json:
         print_json(rows)
     else:
-        headings = [HEADINGS.get(name, name.replace("_", " ")) for name in COLUMNS]
-        out.print(_table(headings, ([_cell(row[name]) for name in COLUMNS] for row in rows)))
+        headings = [HEADINGS.get(name, name.replace("_", " ")) for name in COMPARED]
+        out.print(_table(headings, ([_cell(row[name]) for name in COMPARED] for row in rows)))
 
 
 def _usage(found: dict[str, Any]) -> str:

@@ -88,8 +88,10 @@ def score(
     swap_arg2: Annotated[
         Literal["none", "any", "same-marker"], typer.Option(help="A control: take Arg2 from another pair.")
     ] = "none",
-    resamples: Annotated[int, typer.Option(min=0, help="Draws for the intervals; 0 leaves them out.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
+    resamples: Annotated[
+        int, typer.Option(min=0, help="Bootstrap resamples for the intervals; 0: no intervals.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the resamples.")] = 0,
     target: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write discourse.json there.")] = None,
     overwrite: Overwrite = False,
     json: Json = False,

@@ -24,15 +24,17 @@ def evaluate(
         Literal["paper", "code"], typer.Option(help="rep-l looks back l tokens, or l - 1 as the authors' script.")
     ] = "paper",
     mauve: Annotated[str | None, typer.Option(metavar="MODEL", help="Add MAUVE, in this model's features.")] = None,
-    resamples: Annotated[int, typer.Option(min=0, help="Draws for the intervals; 0 leaves them out.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
+    resamples: Annotated[
+        int, typer.Option(min=0, help="Bootstrap resamples for the intervals; 0: no intervals.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the resamples.")] = 0,
     target: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write scores.json there.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what DIR holds.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")] = False,
 ) -> None:
     """Score stories against their references, each score with its interval and signature."""
     from discodvt.errors import BadRequest
-    from discodvt.evaluation.stage import evaluate_files
+    from discodvt.evaluation.evaluate_files import evaluate_files
 
     if mauve is not None and mode != "modern":
         raise BadRequest("--mauve needs --mode modern")
@@ -74,7 +76,7 @@ def _scores(found: dict[str, Any], name: str) -> Table:
 
 def _comparison(found: dict[str, Any], a: str, b: str) -> Table:
     title = f"{a} (a) against {b} (b): {found['stories']} stories, {found['mode']} mode"
-    table = score_table(title, "a", "b", "a - b", "95% interval", "p drawn", "p t-test")
+    table = score_table(title, "a", "b", "a - b", "95% interval", "p boot", "p t-test")
     for each in (found["comparison"][name] for name in found["names"] if name in found["comparison"]):
         sides = (number(each["a"], "value"), number(each["b"], "value"), number(each, "difference"))
         stars = f"{_p(each['p_t_test'])} {each['stars']:2}"

@@ -1,10 +1,10 @@
 """`compare`: which differences between two systems are real.
 
-Both systems are drawn with the same draws, so each draw gives a difference: their interval, and a p-value, the share of
-draws whose deviation from the mean difference reaches the difference found (paired bootstrap, Koehn 2004, by the shift
-method of Riezler & Maxwell 2005; random halves for pooled scores). Beside it the paper's t-test with its stars (* below
-0.05, ** below 0.01): paired over stories where a story has a score of its own, those of one prompt averaged first since
-they are not independent, else over ten fixed folds of prompts.
+Both systems take the same resamples, so each resample gives a difference: their interval, and a p-value, the share of
+resamples whose deviation from the mean difference reaches the difference found (paired bootstrap, Koehn 2004, by the
+shift method of Riezler & Maxwell 2005; random halves for pooled scores). Beside it the paper's t-test with its stars
+(* below 0.05, ** below 0.01): paired over stories where a story has a score of its own, those of one prompt averaged
+first since they are not independent, else over ten fixed folds of prompts.
 """
 
 import hashlib
@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from discodvt.evaluation.arrays import Floats, Weights
-from discodvt.evaluation.intervals import Draws, interval, plan_draws, replicate
-from discodvt.evaluation.measure import Direction, Measure, Unit
-from discodvt.evaluation.repetition import LookBack
-from discodvt.evaluation.scores import RESAMPLES, Mode, Score, measures, read_systems, score
-from discodvt.evaluation.tokens import Text
+from discodvt.evaluation.intervals import Resampler, interval, make_resampler, replicate
+from discodvt.evaluation.metric import Direction, Floats, Metric, Unit, Weights
+from discodvt.evaluation.metrics.repetition import LookBack
+from discodvt.evaluation.metrics.word_tokens import Text
+from discodvt.evaluation.scores import RESAMPLES, Mode, Score, metrics_of, read_systems, score
 
 FOLDS = 10
 
@@ -67,10 +66,10 @@ def compare(
     """Compare two systems' stories to the same prompts, against the same references, score by score."""
     known = finishes if finishes is not None else (None, None)
     (first, second), reference = read_systems([a, b], references, finishes=known, prompts=prompts)
-    draws = plan_draws(len(references), prompts, resamples=resamples, seed=seed)
-    folds = fixed_folds(draws, prompts)
+    resampler = make_resampler(len(references), prompts, resamples=resamples, seed=seed)
+    folds = fixed_folds(resampler, prompts)
     sides = (
-        measures(
+        metrics_of(
             one,
             reference,
             mode=mode,
@@ -82,7 +81,7 @@ def compare(
         for one, other in ((first, second), (second, first))
     )
     families = zip(*sides, strict=True)
-    return {each.name: each for ours, theirs in families for each in compare_measures(ours, theirs, draws, folds)}
+    return {each.name: each for ours, theirs in families for each in compare_metrics(ours, theirs, resampler, folds)}
 
 
 def paired_t_test(differences: Floats) -> float:
@@ -94,48 +93,50 @@ def paired_t_test(differences: Floats) -> float:
     return float(ttest_1samp(differences, 0.0).pvalue)
 
 
-def compare_measures(ours: Measure, theirs: Measure, draws: Draws, folds: Weights | None) -> list[Comparison]:
+def compare_metrics(ours: Metric, theirs: Metric, resampler: Resampler, folds: Weights | None) -> list[Comparison]:
     """All scores of one family."""
     names = ours.names
     difference = ours.values - theirs.values
     low: Sequence[float | None] = [None] * len(names)
     high = p_bootstrap = p_t_test = low
-    drawn_a, drawn_b = replicate(ours, draws), replicate(theirs, draws)
-    if drawn_a is not None and drawn_b is not None:
-        drawn = drawn_a - drawn_b
+    replicates_a, replicates_b = replicate(ours, resampler), replicate(theirs, resampler)
+    if replicates_a is not None and replicates_b is not None:
+        differences = replicates_a - replicates_b
         limits = (-1.0, 1.0) if ours.unit == "fraction" else (None, None)
-        low, high = (end.clip(*limits).tolist() for end in interval(difference, drawn, ours.resampling, draws))
-        scale = 1.0 if ours.resampling == "bootstrap" else draws.scale
-        beyond = np.abs(scale * (drawn - drawn.mean(axis=0))) >= np.abs(difference)
-        p_bootstrap = ((1 + beyond.sum(axis=0)) / (1 + len(drawn))).tolist()
-    t_test, pairs = _paired_scores(ours, theirs, draws, folds)
+        low, high = (
+            end.clip(*limits).tolist() for end in interval(difference, differences, ours.resampling, resampler)
+        )
+        scale = 1.0 if ours.resampling == "bootstrap" else resampler.scale
+        beyond = np.abs(scale * (differences - differences.mean(axis=0))) >= np.abs(difference)
+        p_bootstrap = ((1 + beyond.sum(axis=0)) / (1 + len(differences))).tolist()
+    t_test, pairs = _paired_scores(ours, theirs, resampler, folds)
     if len(pairs) > 1:
         p_t_test = [paired_t_test(column) for column in pairs.T]
-    a, b = score(ours, draws, drawn_a), score(theirs, draws, drawn_b)
+    a, b = score(ours, resampler, replicates_a), score(theirs, resampler, replicates_b)
     columns = zip(names, difference.tolist(), low, high, p_bootstrap, p_t_test, strict=True)
     return [
-        Comparison(name, a[name], b[name], by, below, above, drawn_p, t_p, t_test, ours.direction, ours.unit)
-        for name, by, below, above, drawn_p, t_p in columns
+        Comparison(name, a[name], b[name], by, below, above, p, t_p, t_test, ours.direction, ours.unit)
+        for name, by, below, above, p, t_p in columns
     ]
 
 
-def _paired_scores(ours: Measure, theirs: Measure, draws: Draws, folds: Weights | None) -> tuple[str, Floats]:
+def _paired_scores(ours: Metric, theirs: Metric, resampler: Resampler, folds: Weights | None) -> tuple[str, Floats]:
     """Differences of the two systems over stories, those of one prompt averaged, or over folds, [pairs, k]."""
     if ours.per_story is not None and theirs.per_story is not None:
-        sums = np.zeros((draws.units, len(ours.names)))
-        np.add.at(sums, draws.unit, ours.per_story - theirs.per_story)
-        return "story", sums / np.bincount(draws.unit)[:, None]
+        sums = np.zeros((resampler.units, len(ours.names)))
+        np.add.at(sums, resampler.unit, ours.per_story - theirs.per_story)
+        return "story", sums / np.bincount(resampler.unit)[:, None]
     if folds is not None and ours.resampling != "none":
         return "fold", ours.under(folds) - theirs.under(folds)
     return "none", np.zeros((0, len(ours.names)))
 
 
-def fixed_folds(draws: Draws, prompts: Sequence[str] | None) -> Weights | None:
+def fixed_folds(resampler: Resampler, prompts: Sequence[str] | None) -> Weights | None:
     """Which stories each of the ten folds holds [folds, N]; prompts go round by their hash, so folds never change."""
-    if draws.units < FOLDS:
+    if resampler.units < FOLDS:
         return None
-    turn = np.arange(draws.units)
+    turn = np.arange(resampler.units)
     if prompts is not None:
         hashes = [hashlib.sha256(prompt.encode()).digest() for prompt in dict.fromkeys(prompts)]
-        turn[sorted(turn, key=hashes.__getitem__)] = np.arange(draws.units)
-    return np.asarray(turn[draws.unit] % FOLDS == np.arange(FOLDS)[:, None], dtype=np.float32)
+        turn[sorted(turn, key=hashes.__getitem__)] = np.arange(resampler.units)
+    return np.asarray(turn[resampler.unit] % FOLDS == np.arange(FOLDS)[:, None], dtype=np.float32)

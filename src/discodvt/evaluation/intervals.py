@@ -1,10 +1,11 @@
-"""Which stories a draw takes, and the interval that many draws give.
+"""Resampling of stories, and the confidence interval that many resamples give.
 
 Scores that are means over stories: percentile bootstrap (Efron 1979). Scores pooled over all stories (distinct,
-MS-Jaccard): random halves without replacement, because a story drawn twice would count as repetition. Their deviations
+MS-Jaccard): random halves without replacement, because a story taken twice would count as repetition. Their deviations
 from their mean, scaled by sqrt(b / (U - b)) for b of U units, are distributed as the score's error (the jackknife
 histogram, Wu 1990; subsampling, Politis & Romano 1994); the mean is taken out because these scores change with the
-amount of text. Stories of one prompt are drawn together. Equal seeds give equal draws, so draws of two systems pair.
+amount of text. Stories of one prompt are taken together. Equal seeds give equal resamples, so those of two systems
+pair.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,16 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from discodvt.errors import BadRequest
-from discodvt.evaluation.arrays import Floats, Ints, Weights
-from discodvt.evaluation.measure import Measure, Resampling
+from discodvt.evaluation.metric import Floats, Ints, Metric, Resampling, Weights
 
 LEVEL = 0.95
-DRAWS_PER_BLOCK = 128
+RESAMPLES_PER_BLOCK = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
-    """A plan for drawing: `unit[i]` is the prompt, or else the story itself, that story i is drawn with."""
+class Resampler:
+    """How stories are resampled: `unit[i]` is the prompt, or else the story itself, that story i is taken with."""
 
     unit: Ints
     named: str  # "story" or "prompt"
@@ -45,10 +45,10 @@ class Draws:
         return float(np.sqrt(half / (self.units - half)))
 
     def weights(self, resampling: Resampling) -> Iterator[Weights]:
-        """The draws, some rows at a time: how often each story is taken."""
+        """The resamples, some rows at a time: how often each story is taken."""
         generator = np.random.default_rng(self.seed)
-        for start in range(0, self.resamples, DRAWS_PER_BLOCK):
-            rows = min(DRAWS_PER_BLOCK, self.resamples - start)
+        for start in range(0, self.resamples, RESAMPLES_PER_BLOCK):
+            rows = min(RESAMPLES_PER_BLOCK, self.resamples - start)
             shape, row = (rows, self.units), np.arange(rows)[:, None]
             if resampling == "bootstrap":
                 drawn = generator.integers(self.units, size=shape)
@@ -65,34 +65,34 @@ class Draws:
         return f"interval:{method}|level:{LEVEL}|draws:{self.resamples}|unit:{self.named}|seed:{self.seed}"
 
 
-def plan_draws(stories: int, prompts: Sequence[str] | None, *, resamples: int, seed: int) -> Draws:
-    """Draw by prompt where prompts are given, else by story."""
+def make_resampler(stories: int, prompts: Sequence[str] | None, *, resamples: int, seed: int) -> Resampler:
+    """Resample prompts where they are given, else stories."""
     if prompts is None:
-        return Draws(np.arange(stories), "story", resamples, seed)
+        return Resampler(np.arange(stories), "story", resamples, seed)
     number = {prompt: number for number, prompt in enumerate(dict.fromkeys(prompts))}
-    return Draws(np.array([number[prompt] for prompt in prompts]), "prompt", resamples, seed)
+    return Resampler(np.array([number[prompt] for prompt in prompts]), "prompt", resamples, seed)
 
 
-def need_spread(draws: Draws, where: object) -> None:
+def need_spread(resampler: Resampler, where: object) -> None:
     """Refuse intervals over one story, or over the stories of one prompt: nothing tells how much they vary."""
-    if draws.resamples and draws.units < 2:
+    if resampler.resamples and resampler.units < 2:
         raise BadRequest(
-            f"{where}: intervals need more than one {draws.named}; give more, or score without with --resamples 0"
+            f"{where}: intervals need more than one {resampler.named}; give more, or score without with --resamples 0"
         )
 
 
-def replicate(measure: Measure, draws: Draws) -> Floats | None:
-    """The scores under every draw, [draws, k]; None where no interval can be given."""
-    if not draws.possible or measure.resampling == "none":
+def replicate(metric: Metric, resampler: Resampler) -> Floats | None:
+    """The scores under every resample, [resamples, k]; None where no interval can be given."""
+    if not resampler.possible or metric.resampling == "none":
         return None
-    return np.concatenate([measure.under(weights) for weights in draws.weights(measure.resampling)])
+    return np.concatenate([metric.under(weights) for weights in resampler.weights(metric.resampling)])
 
 
-def interval(values: Floats, replicates: Floats, resampling: Resampling, draws: Draws) -> tuple[Floats, Floats]:
+def interval(values: Floats, replicates: Floats, resampling: Resampling, resampler: Resampler) -> tuple[Floats, Floats]:
     """Low and high ends, [k] each."""
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     if resampling == "bootstrap":
         low, high = np.quantile(replicates, tails, axis=0)
         return low, high
-    below, above = np.quantile(draws.scale * (replicates - replicates.mean(axis=0)), tails, axis=0)
+    below, above = np.quantile(resampler.scale * (replicates - replicates.mean(axis=0)), tails, axis=0)
     return values - above, values - below

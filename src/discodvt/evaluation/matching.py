@@ -32,7 +32,7 @@ class StoryLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class MatchedStories:
     """Stories of one or two systems and the reference of each, in the same order; and how many were left out."""
 
     systems: list[list[StoryLine]]
@@ -53,15 +53,19 @@ def reference_file(path: Path, split: str) -> Path:
 
 def read_story_lines(path: Path) -> list[StoryLine]:
     """All stories of a JSONL or Parquet file; a corrupt line is an error with its number."""
-    told = list(_parquet(path) if path.suffix == ".parquet" else _jsonl(path))
-    if not told:
+    story = list(_parquet(path) if path.suffix == ".parquet" else _jsonl(path))
+    if not story:
         raise BadRequest(f"{path}: no stories in it")
-    return told
+    return story
 
 
 def match(
-    systems: Sequence[list[StoryLine]], references: list[StoryLine], *, by: Match = "id", drop_unmatched: bool = False
-) -> Pairs:
+    systems: Sequence[list[StoryLine]],
+    references: list[StoryLine],
+    *,
+    by: Match = "id",
+    drop_unmatched: bool = False,
+) -> MatchedStories:
     """Give every story of the first system its reference, and its counterpart of the second.
 
     A story without a reference or a reference without a story is an error, or left out with `drop_unmatched`.
@@ -70,12 +74,12 @@ def match(
     for other in others:
         _same_keys(first, other, by)
     known: dict[str, list[StoryLine]] = {}
-    for (name, _), told in _keyed(references, by):
-        known.setdefault(name, []).append(told)
+    for (name, _), story in _keyed(references, by):
+        known.setdefault(name, []).append(story)
     matched = [key for key in first if key[0] in known]
-    told_of = {name for name, _ in matched}
-    alone = [told for (name, _), told in first.items() if name not in known]
-    unused = [told for name, group in known.items() if name not in told_of for told in group]
+    used = {name for name, _ in matched}
+    alone = [story for (name, _), story in first.items() if name not in known]
+    unused = [story for name, group in known.items() if name not in used for story in group]
     if not matched:
         raise BadRequest(
             f"{alone[0].where}: no reference with this {by}, nor with that of any other story; "
@@ -85,7 +89,7 @@ def match(
         raise BadRequest(_unmatched(alone, "reference", by, f"{len(first)} stories"))
     if unused and not drop_unmatched:
         raise BadRequest(_unmatched(unused, "story", by, f"{len(references)} references"))
-    return Pairs(
+    return MatchedStories(
         systems=[[system[key] for key in matched] for system in (first, *others)],
         references=[known[name][earlier % len(known[name])] for name, earlier in matched],
         dropped=len(alone),
@@ -104,20 +108,20 @@ def _unmatched(alone: list[StoryLine], wanted: str, by: Match, among: str) -> st
 def _keyed(stories: Iterable[StoryLine], by: Match) -> Iterator[tuple[Key, StoryLine]]:
     """Each story with its id or prompt, counted; of ids there may be but one each."""
     seen: Counter[str] = Counter()
-    for told in stories:
-        name = told.id if by == "id" else told.prompt
+    for story in stories:
+        name = story.id if by == "id" else story.prompt
         if name is None:
             other = "prompt" if by == "id" else "id"
-            raise BadRequest(f"{told.where}: no {by} to match by; add it, or --match {other}")
+            raise BadRequest(f"{story.where}: no {by} to match by; add it, or --match {other}")
         if by == "id" and seen[name]:
-            raise BadRequest(f"{told.where}: id {name!r} is there twice; give each story its own, or --match prompt")
-        yield (name, seen[name]), told
+            raise BadRequest(f"{story.where}: id {name!r} is there twice; give each story its own, or --match prompt")
+        yield (name, seen[name]), story
         seen[name] += 1
 
 
 def _same_keys(first: dict[Key, StoryLine], other: dict[Key, StoryLine], by: Match) -> None:
     for one, two in ((first, other), (other, first)):
-        alone = [told for key, told in one.items() if key not in two]
+        alone = [story for key, story in one.items() if key not in two]
         if alone:
             more = f", nor are {len(alone) - 1} more" if len(alone) > 1 else ""
             raise BadRequest(

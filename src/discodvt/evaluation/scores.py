@@ -10,16 +10,14 @@ from typing import Any, Literal, TypeAlias
 
 from discodvt import __version__
 from discodvt.errors import BadRequest
-from discodvt.evaluation.arrays import Floats
-from discodvt.evaluation.bleu import bleu
-from discodvt.evaluation.distinct import distinct, length_corrected_distinct
-from discodvt.evaluation.grams import count_grams
-from discodvt.evaluation.intervals import Draws, interval, plan_draws, replicate
-from discodvt.evaluation.jaccard import Jaccard
-from discodvt.evaluation.lengths import finish_rate, lengths
-from discodvt.evaluation.measure import Direction, Measure, Unit
-from discodvt.evaluation.repetition import LookBack, repetition
-from discodvt.evaluation.tokens import Text, Tokens, intern, read_texts
+from discodvt.evaluation.intervals import Resampler, interval, make_resampler, replicate
+from discodvt.evaluation.metric import Direction, Floats, Metric, Unit
+from discodvt.evaluation.metrics.bleu import bleu
+from discodvt.evaluation.metrics.distinct import distinct, length_corrected_distinct
+from discodvt.evaluation.metrics.jaccard import Jaccard
+from discodvt.evaluation.metrics.ngrams import count_ngrams
+from discodvt.evaluation.metrics.repetition import LookBack, finish_rate, lengths, repetition
+from discodvt.evaluation.metrics.word_tokens import Text, WordTokens, intern, read_texts
 
 Mode: TypeAlias = Literal["paper", "modern"]
 RESAMPLES = 1000
@@ -47,7 +45,7 @@ class System:
     """One system's stories as given, as arrays, and what is known of each."""
 
     texts: Sequence[Text]
-    tokens: Tokens
+    tokens: WordTokens
     finishes: Sequence[str] | None = None
 
 
@@ -65,13 +63,13 @@ def evaluate(
 ) -> dict[str, Score]:
     """Score stories against their references, one each: texts, or lists of tokens taken as they are.
 
-    `prompts` makes stories of one prompt be drawn together; `resamples=0` leaves the intervals out.
+    `prompts` makes stories of one prompt be resampled together; `resamples=0` leaves the intervals out.
     """
     (system,), reference = read_systems([hypotheses], references, finishes=[finishes], prompts=prompts)
-    draws = plan_draws(len(references), prompts, resamples=resamples, seed=seed)
+    resampler = make_resampler(len(references), prompts, resamples=resamples, seed=seed)
     scores: dict[str, Score] = {}
-    for measure in measures(system, reference, mode=mode, look_back=look_back, mauve_model=mauve_model, seed=seed):
-        scores |= score(measure, draws, replicate(measure, draws))
+    for metric in metrics_of(system, reference, mode=mode, look_back=look_back, mauve_model=mauve_model, seed=seed):
+        scores |= score(metric, resampler, replicate(metric, resampler))
     return scores
 
 
@@ -99,50 +97,50 @@ def read_systems(
     return [System(*each) for each in together], System(references, reference)
 
 
-def measures(
+def metrics_of(
     system: System,
     reference: System,
     *,
     mode: Mode,
     look_back: LookBack = "paper",
     mauve_model: str | None = None,
-    alongside: Sequence[Tokens] = (),
+    alongside: Sequence[WordTokens] = (),
     seed: int = 0,
-) -> list[Measure]:
+) -> list[Metric]:
     """The metric families of a mode, their statistics counted; `alongside` are further systems to be compared with."""
     ours, theirs = system.tokens, reference.tokens
-    grams = count_grams([ours, theirs], (1, 2, 3))
+    grams = count_ngrams([ours, theirs], (1, 2, 3))
     jaccard, repeats = Jaccard(grams, ours.tokenizer), repetition(ours, look_back=look_back)
     if mode == "paper":
         return [bleu(ours, theirs, grams), jaccard, distinct(ours, theirs), repeats]
     if mode != "modern":
         raise BadRequest(f"mode: found {mode!r}, expected paper or modern")
-    from discodvt.evaluation.corpus_bleu import corpus_bleu  # sacrebleu is only for this mode
+    from discodvt.evaluation.metrics.bleu import corpus_bleu  # sacrebleu is only for this mode
 
-    found: list[Measure] = [corpus_bleu(system.texts, reference.texts), jaccard]
+    found: list[Metric] = [corpus_bleu(system.texts, reference.texts), jaccard]
     found += [length_corrected_distinct(ours, alongside=(theirs, *alongside)), repeats, lengths(ours, theirs)]
     if system.finishes is not None:
         found.append(finish_rate(system.finishes))
     if mauve_model is not None:
-        from discodvt.evaluation.mauve_score import mauve
+        from discodvt.evaluation.metrics.mauve import mauve
 
         found.append(mauve(system.texts, reference.texts, model=mauve_model, seed=seed))
     return found
 
 
-def score(measure: Measure, draws: Draws, replicates: Floats | None) -> dict[str, Score]:
+def score(metric: Metric, resampler: Resampler, replicates: Floats | None) -> dict[str, Score]:
     """A family's scores by name, with intervals where there are replicates."""
-    values = measure.values
+    values = metric.values
     low: Sequence[float | None] = [None] * len(values)
     high = low
     if replicates is not None:
-        ends = interval(values, replicates, measure.resampling, draws)
-        limits = (0.0, 1.0) if measure.unit == "fraction" else (0.0, None)
+        ends = interval(values, replicates, metric.resampling, resampler)
+        limits = (0.0, 1.0) if metric.unit == "fraction" else (0.0, None)
         low, high = (end.clip(*limits).tolist() for end in ends)
-    n = len(draws.unit)
-    suffix = f"n:{n}|{draws.signature(measure.resampling)}|discodvt:{__version__}"
-    rows = zip(measure.names, measure.definitions, values.tolist(), low, high, strict=True)
+    n = len(resampler.unit)
+    suffix = f"n:{n}|{resampler.signature(metric.resampling)}|discodvt:{__version__}"
+    rows = zip(metric.names, metric.definitions, values.tolist(), low, high, strict=True)
     return {
-        name: Score(name, value, below, above, n, f"{definition}|{suffix}", measure.direction, measure.unit)
+        name: Score(name, value, below, above, n, f"{definition}|{suffix}", metric.direction, metric.unit)
         for name, definition, value, below, above in rows
     }

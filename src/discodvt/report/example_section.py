@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from discodvt.evaluation.repetition import RANGES, LookBack, nearest_repeats, repetition
-from discodvt.evaluation.tokens import intern, token_spans, tokenize
+from discodvt.evaluation.metrics.repetition import RANGES, LookBack, nearest_repeats, repetition
+from discodvt.evaluation.metrics.word_tokens import intern, token_spans, tokenize
 from discodvt.report.pages import Section
 from discodvt.report.systems import System
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from discodvt.discourse import CATEGORIES, MARKERS
 from discodvt.errors import BadRequest
-from discodvt.evaluation.discourse.accuracy import FEWEST_PAIRS
+from discodvt.evaluation.discourse.relation_scores import FEWEST_PAIRS
 from discodvt.report.charts import Spread
 from discodvt.report.systems import Run, System
 from discodvt.report.table import Cell, Column, Row

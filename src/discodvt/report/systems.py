@@ -12,8 +12,8 @@ from typing import Any
 
 from discodvt.artefacts import MANIFEST, read_manifest
 from discodvt.errors import BadRequest
+from discodvt.evaluation.evaluate_files import PAIRS, SCORES
 from discodvt.evaluation.scores import Mode
-from discodvt.evaluation.stage import PAIRS, SCORES
 
 WITHOUT = " w/o "
 # The stages a report reads and the file each leaves; named here because their modules load PyTorch.

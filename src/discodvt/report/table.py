@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import ClassVar, Literal
 
-from discodvt.evaluation.measure import Direction
+from discodvt.evaluation.metric import Direction
 from discodvt.report import escaping
 
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}

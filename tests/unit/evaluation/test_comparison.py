@@ -8,9 +8,9 @@ from scipy.stats import ttest_rel
 
 from discodvt.errors import BadRequest
 from discodvt.evaluation import compare, evaluate
-from discodvt.evaluation.comparison import compare_measures
-from discodvt.evaluation.intervals import plan_draws
-from discodvt.evaluation.measure import StoryMean
+from discodvt.evaluation.comparison import compare_metrics
+from discodvt.evaluation.intervals import make_resampler
+from discodvt.evaluation.metric import StoryMean
 
 
 def texts(count: int, *, seed: int, words: int = 200, length: int = 60) -> list[list[str]]:
@@ -84,10 +84,10 @@ def test_prompts_that_favour_one_system_by_chance_are_rarely_starred():
     """Without any difference, one test in twenty may fall below 0.05: also when five stories share a prompt's luck."""
     rng = np.random.default_rng(0)
     prompts = [f"p{n // 5}" for n in range(100)]
-    draws = plan_draws(100, prompts, resamples=0, seed=0)
+    draws = make_resampler(100, prompts, resamples=0, seed=0)
     luck = rng.normal(size=(20, 400)).repeat(5, axis=0) + rng.normal(size=(100, 400))  # 400 scores without any meaning
     sides = [StoryMean(("score",) * 400, ("",) * 400, "higher", per_story) for per_story in (luck, np.zeros_like(luck))]
-    starred = [each.stars != "" for each in compare_measures(*sides, draws, None)]
+    starred = [each.stars != "" for each in compare_metrics(*sides, draws, None)]
     assert 0.02 < np.mean(starred) < 0.08
 
 

@@ -5,11 +5,12 @@ import random
 import numpy as np
 import pytest
 
-from discodvt.evaluation import evaluate, grams
-from discodvt.evaluation.intervals import interval, plan_draws, replicate
-from discodvt.evaluation.jaccard import Jaccard
-from discodvt.evaluation.measure import StoryMean
-from discodvt.evaluation.scores import measures, read_systems
+from discodvt.evaluation import evaluate
+from discodvt.evaluation.intervals import interval, make_resampler, replicate
+from discodvt.evaluation.metric import StoryMean
+from discodvt.evaluation.metrics import ngrams
+from discodvt.evaluation.metrics.jaccard import Jaccard
+from discodvt.evaluation.scores import metrics_of, read_systems
 
 
 def told(count: int, *, seed: int, length: int = 40) -> list[list[str]]:
@@ -47,10 +48,10 @@ def test_the_same_seed_gives_the_same_interval_and_another_does_not():
 def test_the_size_of_blocks_changes_nothing(monkeypatch):
     ours, theirs = told(20, seed=1), told(20, seed=2)
     whole = evaluate(ours, theirs, resamples=50), evaluate(ours, theirs, mode="modern", resamples=50)
-    monkeypatch.setattr(grams, "KEYS_PER_PART", 5)
-    monkeypatch.setattr(grams, "PLACES_PER_PIECE", 7)
-    monkeypatch.setattr(grams, "ROWS_PER_BLOCK", 3)
-    monkeypatch.setattr(grams, "WEIGHTS_PER_STRIP", 1)
+    monkeypatch.setattr(ngrams, "KEYS_PER_PART", 5)
+    monkeypatch.setattr(ngrams, "PLACES_PER_PIECE", 7)
+    monkeypatch.setattr(ngrams, "ROWS_PER_BLOCK", 3)
+    monkeypatch.setattr(ngrams, "WEIGHTS_PER_STRIP", 1)
     again = evaluate(ours, theirs, resamples=50), evaluate(ours, theirs, mode="modern", resamples=50)
     for before, after in zip(whole, again, strict=True):
         for name, score in before.items():
@@ -77,19 +78,19 @@ def test_two_prompts_of_many_stories_are_two_units_and_one_is_none():
 
 
 def test_halves_hold_half_the_stories_once_and_bootstraps_all_the_weight():
-    draws = plan_draws(9, None, resamples=150, seed=0)
-    halves = np.concatenate(list(draws.weights("subsample")))
+    resampler = make_resampler(9, None, resamples=150, seed=0)
+    halves = np.concatenate(list(resampler.weights("subsample")))
     assert set(halves.ravel()) == {0, 1}
     assert set(halves.sum(axis=1)) == {4}
-    whole = np.concatenate(list(draws.weights("bootstrap")))
+    whole = np.concatenate(list(resampler.weights("bootstrap")))
     assert set(whole.sum(axis=1)) == {9}
     assert len(halves) == len(whole) == 150
 
 
 def test_the_interval_of_a_pooled_score_is_centred_on_the_whole_not_on_the_halves():
-    draws = plan_draws(10, None, resamples=1000, seed=0)
+    resampler = make_resampler(10, None, resamples=1000, seed=0)
     halves = np.random.default_rng(0).normal(0.9, 0.01, size=(1000, 1))
-    low, high = interval(np.array([0.5]), halves, "subsample", draws)
+    low, high = interval(np.array([0.5]), halves, "subsample", resampler)
     assert low[0] == pytest.approx(0.5 - 0.0196, abs=0.003)
     assert high[0] == pytest.approx(0.5 + 0.0196, abs=0.003)
 
@@ -102,15 +103,15 @@ def test_replicates_are_the_scores_of_the_drawn_stories():
     weights[0, chosen] = 1
     again = evaluate([ours[n] for n in chosen], [theirs[n] for n in chosen], resamples=0)
     (system,), reference = read_systems([ours], theirs, finishes=[None], prompts=None)
-    for measure in measures(system, reference, mode="paper"):
-        if "D-4" in measure.names:
+    for metric in metrics_of(system, reference, mode="paper"):
+        if "D-4" in metric.names:
             continue  # its words are those of all references
-        expected = [again[name].value for name in measure.names]
-        np.testing.assert_allclose(measure.under(weights)[0], expected, rtol=1e-6)
-        assert isinstance(measure, StoryMean | Jaccard)
-        assert replicate(measure, plan_draws(12, None, resamples=300, seed=0)).shape == (300, len(measure.names))
+        expected = [again[name].value for name in metric.names]
+        np.testing.assert_allclose(metric.under(weights)[0], expected, rtol=1e-6)
+        assert isinstance(metric, StoryMean | Jaccard)
+        assert replicate(metric, make_resampler(12, None, resamples=300, seed=0)).shape == (300, len(metric.names))
     known = [[word for story in ours for word in story], *theirs]
     full = evaluate([ours[n] for n in chosen] + [["zzz"]] * (len(known) - 5), known, resamples=0)
     (system,), reference = read_systems([ours], [*known[:1], *theirs[1:]], finishes=[None], prompts=None)
-    (spread,) = (each for each in measures(system, reference, mode="paper") if "D-4" in each.names)
+    (spread,) = (each for each in metrics_of(system, reference, mode="paper") if "D-4" in each.names)
     np.testing.assert_allclose(spread.under(weights)[0], [full[name].value for name in ("D-4", "D-5")], rtol=1e-6)

@@ -8,7 +8,7 @@ from discodvt import __version__
 from discodvt.bench.evaluate import bench_evaluate
 from discodvt.errors import BadRequest
 from discodvt.evaluation import evaluate
-from discodvt.evaluation.tokens import tokenize
+from discodvt.evaluation.metrics.word_tokens import tokenize
 
 STORIES = ["The fox ran home. He was late, wasn't he?", "The owl laughed; then it slept."]
 REFERENCES = ["The fox was late. He ran.", "An owl laughed and slept."]

@@ -3,7 +3,7 @@
 import pytest
 
 from discodvt.evaluation import evaluate
-from discodvt.evaluation.tokens import token_spans, tokenize
+from discodvt.evaluation.metrics.word_tokens import token_spans, tokenize
 from discodvt.report.example_section import marked_pieces, repeats
 
 STORY = """The fox saw the fox. "The fox," he said, "saw the old owl & the old owl saw <me>."

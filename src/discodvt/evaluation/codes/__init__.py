@@ -1,6 +1,6 @@
-"""What a trained model's codes are, and what they are worth (section 4.6, appendix A.1).
+"""What the codes of a trained model stand for, and what plans gain (section 4.6, appendix A.1).
 
-`study` reads a split into plans and describes every code; `measure` puts figures with intervals beside each other:
-reconstruction, the plan's worth, relations, the prior; `compare` sets measured runs side by side.
-Only `checkpoints` and `reading` know models; everything else counts.
+`study` describes every code of a split; `measure` measures reconstruction, relations and the prior on held-out stories
+(figures in `plan_gain`) and sets measured runs side by side. `inference` runs the models; `occurrences`, `code_bigram`
+and `plan_gain` only count; `probe` trains a relation head of its own.
 """

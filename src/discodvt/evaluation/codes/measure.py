@@ -1,23 +1,25 @@
-"""The measure stage: what a model's codes are worth on held-out stories, each figure with its interval.
+"""The codes measure stage: what a model's plans gain on held-out stories; and measured runs side by side.
 
 Reads a checkpoint, a split of an annotated corpus and its training split; with `against` also a plain seq2seq, with
 `without_relations` a model trained without the relation loss, and the checkpoint's prior where it has one. Writes
-`figures.json` and `figures.csv`.
+`figures.json` and `figures.csv`. `comparison` sets measured runs beside each other, such as models with different
+numbers of CNN layers (appendix A.1).
 """
 
 import csv
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from discodvt.artefacts import StageDirectory, open_stage
+from discodvt.artefacts import StageDirectory, open_stage, read_manifest
 from discodvt.data.ragged import Ragged
 from discodvt.data.tokens import Tokens
 from discodvt.errors import BadRequest
-from discodvt.evaluation.codes import worth
+from discodvt.evaluation.codes import plan_gain
 from discodvt.evaluation.codes.checkpoints import (
     WEIGHTS,
     Planner,
@@ -29,17 +31,27 @@ from discodvt.evaluation.codes.checkpoints import (
     trained_on,
     weights_of,
 )
-from discodvt.evaluation.codes.figures import Measured, Ratio
-from discodvt.evaluation.codes.reading import annotated_split, plans_of, tokens_of
-from discodvt.evaluation.codes.usage import usage_of
-from discodvt.evaluation.intervals import need_spread, plan_draws
-from discodvt.evaluation.utilisation import utilisation
+from discodvt.evaluation.codes.inference import annotated_split, plans_of, tokens_of
+from discodvt.evaluation.codes.occurrences import usage_of, utilisation
+from discodvt.evaluation.codes.plan_gain import Measured, Ratio
+from discodvt.evaluation.intervals import make_resampler, need_spread
 from discodvt.training.assembly import PLANS
 from discodvt.training.plans import load_plans
 
 STAGE = "codes measure"
 FIGURES = "figures.json"
 TABLE = "figures.csv"
+COMPARED = (
+    "model",
+    "conv_layers",
+    "tokens_per_code",
+    "codes",
+    "codes_used",
+    "code_perplexity",
+    "nll",
+    "swap_gap",
+    "utilisation",
+)
 COLUMNS = ("value", "low", "high", "n", "unit", "direction", "signature")
 Tell = Callable[[str], None]  # says what is being done
 
@@ -62,7 +74,7 @@ def measure_codes(
     overwrite: bool = False,
     tell: Tell = lambda what: None,
 ) -> dict[str, Any]:
-    """Measure a checkpoint into `out`; returns what `figures.json` holds."""
+    """Metric a checkpoint into `out`; returns what `figures.json` holds."""
     if split == "train":
         raise BadRequest("--split train: figures are of held-out stories; the training split fits probe and bigram")
     files = {"held": annotated_split(corpus, split), "train": annotated_split(corpus, "train")}
@@ -88,10 +100,10 @@ def measure_codes(
             try:
                 limits = {"held": max_stories, "train": train_stories}
                 tokens = {part: tokens_of(planner, path, limit=limits[part]) for part, path in files.items()}
-                draws = plan_draws(len(tokens["held"]), None, resamples=resamples, seed=seed)
-                need_spread(draws, files["held"])
+                resampler = make_resampler(len(tokens["held"]), None, resamples=resamples, seed=seed)
+                need_spread(resampler, files["held"])
                 found = _figures(
-                    planner, tokens, models, Measured(draws), train_file=files["train"], seed=seed, tell=tell
+                    planner, tokens, models, Measured(resampler), train_file=files["train"], seed=seed, tell=tell
                 )
             except BadRequest:
                 stage.abandon()
@@ -117,18 +129,18 @@ def _figures(
     prior = open_prior(models["prior"], planner) if "prior" in models else None
 
     tell(f"reading {len(tokens['held']):,} stories into plans")
-    held = worth.Stories(planner, tokens["held"], plans_of(planner, tokens["held"]))
+    held = plan_gain.Stories(planner, tokens["held"], plans_of(planner, tokens["held"]))
     tell("writing them back under their own plans and others'")
-    groups = [worth.reconstruction(held, plain, measured)]
+    groups = [plan_gain.reconstruction(held, plain, measured)]
     tell(f"reading {len(tokens['train']):,} training stories into plans")
     writer = models["prior"].resolve().parent if "prior" in models else None
     train_plans = _written(writer, train_file, planner, tokens["train"]) or plans_of(planner, tokens["train"])
-    train = worth.Stories(planner, tokens["train"], _first(train_plans, len(tokens["train"])))
+    train = plan_gain.Stories(planner, tokens["train"], _first(train_plans, len(tokens["train"])))
     tell("telling relations from plans")
-    groups.append(worth.relations(held, train, other, measured, seed=seed))
+    groups.append(plan_gain.relations(held, train, other, measured, seed=seed))
     if prior is not None:
         tell("holding the prior against a unigram and a bigram")
-        groups.append(worth.prior(held, prior, train_plans, measured))
+        groups.append(plan_gain.prior(held, prior, train_plans, measured))
     utilised = Ratio(utilisation(held.plans), np.ones(len(held.plans)))
     share = measured.figure("distinct codes by codes of a plan, mean over stories", utilised, unit="fraction")
     figures = {name: each for found, _ in groups for name, each in found.items()} | {"utilisation": share}
@@ -175,3 +187,55 @@ def _write(stage: StageDirectory, found: dict[str, Any]) -> None:
         rows.writerow(["figure", *COLUMNS])
         rows.writerows([name, *map(found["figures"][name].get, COLUMNS)] for name in found["names"])
     stage.finish(stories=found["stories"], codes_used=found["usage"]["used"])
+
+
+def read_measured(directories: Sequence[Path]) -> list[dict[str, Any]]:
+    """What `discodvt codes measure` left in each directory, by number of CNN layers; all of the same stories.
+
+    Models that share a name are called after their directories.
+    """
+    runs, files = [], []
+    for directory in directories:
+        inputs = read_manifest(directory, STAGE)["inputs"]
+        runs.append(json.loads((directory / FIGURES).read_text(encoding="utf-8")))
+        files.append({file for name, file in inputs.items() if Path(name).name == f"{runs[-1]['split']}.parquet"})
+    for directory, run, file in zip(directories, runs, files, strict=True):
+        if (run["split"], run["stories"]) != (runs[0]["split"], runs[0]["stories"]):
+            raise BadRequest(
+                f"{directory}: measured on {run['stories']} {run['split']} stories, {directories[0]} on "
+                f"{runs[0]['stories']} {runs[0]['split']} stories; compare runs measured on the same"
+            )
+        if file != files[0]:
+            raise BadRequest(
+                f"{directory}: measured on another {run['split']}.parquet than {directories[0]}; "
+                "compare runs measured on the same stories"
+            )
+    names = Counter(run["model"]["name"] for run in runs)
+    for directory, run in zip(directories, runs, strict=True):
+        if names[run["model"]["name"]] > 1:
+            run["model"]["name"] = str(directory)
+    return sorted(runs, key=lambda run: int(run["model"]["conv_layers"]))
+
+
+def comparison(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each run."""
+    return [
+        {
+            "model": run["model"]["name"],
+            "conv_layers": run["model"]["conv_layers"],
+            "tokens_per_code": run["model"]["tokens_per_code"],
+            "codes": run["model"]["codes"],
+            "codes_used": run["usage"]["used"],
+            "code_perplexity": run["usage"]["perplexity"],
+            **{name: run["figures"][name]["value"] for name in ("nll", "swap_gap", "utilisation")},
+        }
+        for run in runs
+    ]
+
+
+def write_comparison(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """The rows as CSV."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, COMPARED, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)

@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from discodvt.discourse.labels import LABELS, UNKNOWN
 from discodvt.errors import BadRequest
-from discodvt.evaluation.arrays import Floats
-from discodvt.evaluation.codes.reading import Pairs
+from discodvt.evaluation.codes.inference import EduPairs
+from discodvt.evaluation.metric import Floats
 from discodvt.model.relations import RelationHead
 
 MARKER_LABELS = LABELS.index(UNKNOWN)
@@ -48,7 +48,7 @@ def marker_logits(head: RelationHead, left: Tensor, right: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def right_answers(head: RelationHead, pairs: Pairs) -> Floats:
+def right_answers(head: RelationHead, pairs: EduPairs) -> Floats:
     """1 for every pair whose label is the likeliest marker label [P]."""
     device = next(head.parameters()).device
     chunks = zip(pairs.left.split(4096), pairs.right.split(4096), pairs.labels.split(4096), strict=True)
@@ -59,7 +59,7 @@ def right_answers(head: RelationHead, pairs: Pairs) -> Floats:
     return torch.cat(right).double().numpy() if right else np.zeros(0)
 
 
-def probe(train: Pairs, test: Pairs, *, relation_width: int, max_steps: int = 20_000, seed: int = 0) -> Probed:
+def probe(train: EduPairs, test: EduPairs, *, relation_width: int, max_steps: int = 20_000, seed: int = 0) -> Probed:
     """Train a fresh head on `train` until it learns no more, and let it answer `test`."""
     chooses = torch.from_numpy(train.story % HELD_OUT == 0)
     if not chooses.any() or chooses.all():
@@ -67,7 +67,7 @@ def probe(train: Pairs, test: Pairs, *, relation_width: int, max_steps: int = 20
     both = torch.cat([train.left, train.right])
     mean, deviation = both.mean(0), both.std(0).clamp(min=1e-6)
     scaled, asked = (
-        Pairs((pairs.left - mean) / deviation, (pairs.right - mean) / deviation, pairs.labels, pairs.story)
+        EduPairs((pairs.left - mean) / deviation, (pairs.right - mean) / deviation, pairs.labels, pairs.story)
         for pairs in (train, test)
     )
     with torch.random.fork_rng(devices=[]):
@@ -77,7 +77,7 @@ def probe(train: Pairs, test: Pairs, *, relation_width: int, max_steps: int = 20
     return Probed(right_answers(head, asked), steps, converged)
 
 
-def _fit(head: RelationHead, pairs: Pairs, chooses: Tensor, *, max_steps: int) -> tuple[int, bool]:
+def _fit(head: RelationHead, pairs: EduPairs, chooses: Tensor, *, max_steps: int) -> tuple[int, bool]:
     """Train with Adam, slower whenever the loss of held-out stories stands still, until slower does not help."""
     rows, held = torch.nonzero(~chooses).squeeze(1), torch.nonzero(chooses).squeeze(1)
     optimizer = torch.optim.Adam(head.parameters(), lr=3e-3)
@@ -102,5 +102,5 @@ def _fit(head: RelationHead, pairs: Pairs, chooses: Tensor, *, max_steps: int) -
     return step, converged
 
 
-def _loss(head: RelationHead, pairs: Pairs, rows: Tensor) -> Tensor:
+def _loss(head: RelationHead, pairs: EduPairs, rows: Tensor) -> Tensor:
     return F.cross_entropy(marker_logits(head, pairs.left[rows], pairs.right[rows]), pairs.labels[rows])

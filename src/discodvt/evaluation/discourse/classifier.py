@@ -2,19 +2,30 @@
 
 Features are those of InferSent (Conneau et al. 2017): [u; v; |u - v|; u * v] of the two arguments' vectors, each the
 mean of its tokens' states. The encoder reads both as one sequence (`pair`: pretrained ones, as the paper's BERT) or
-each alone (`twin`: better for small ones from scratch).
+each alone (`twin`: better for small ones from scratch). `PairReader` turns marker pairs into its inputs, and `predict`
+names the likeliest marker of each.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from discodvt.data.subwords import open_tokenizer
+from discodvt.data.batches import Rows, in_order
+from discodvt.data.collate import padded
+from discodvt.data.ragged import Ints, Ragged
+from discodvt.data.subwords import as_input, open_tokenizer
 from discodvt.discourse.labels import MARKERS
 from discodvt.errors import BadRequest
+from discodvt.evaluation.discourse.marker_pairs import Pair
+from discodvt.evaluation.metric import Ints as Labels
 from discodvt.evaluation.reader import reader_of
 from discodvt.training.weights import check_source
 
@@ -101,3 +112,89 @@ def _mean(states: Tensor, where: Tensor) -> Tensor:
     """Mean of states [R, T, D] over the tokens `where` [R, T]; zero for a row without any."""
     weights = where.unsqueeze(-1).to(states.dtype)
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+
+
+PAIRS_PER_BLOCK = 4096
+_MARKER_IDS = {marker: place for place, marker in enumerate(MARKERS)}
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPairs:
+    """Pair i: subwords `first[i]` of Arg1 and `second[i]` of Arg2, without specials, and the number of its marker."""
+
+    first: Ragged
+    second: Ragged
+    labels: NDArray[np.int64]  # [P]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def lengths(self) -> Rows:
+        return self.first.lengths + self.second.lengths
+
+
+@dataclass(frozen=True, slots=True)
+class PairReader:
+    """Turns pairs into what one classifier reads: its subwords, its specials, one row a pair or two."""
+
+    tokenizer: PreTrainedTokenizerBase
+    reading: str
+    argument_tokens: int  # kept of each argument, from its beginning
+
+    def encode(self, pairs: Iterable[Pair]) -> EncodedPairs:
+        """Tokenise pairs as they come, a block at a time."""
+        stream = iter(pairs)
+        first: list[Ints] = []
+        second: list[Ints] = []
+        labels: list[int] = []
+        while block := list(islice(stream, PAIRS_PER_BLOCK)):
+            first += self._subwords([pair.arg1 for pair in block])
+            second += self._subwords([pair.arg2 for pair in block])
+            labels += [_MARKER_IDS[pair.marker] for pair in block]
+        return EncodedPairs(Ragged.of(first), Ragged.of(second), np.array(labels, dtype=np.int64))
+
+    def batch(self, pairs: EncodedPairs, rows: Rows) -> dict[str, Tensor]:
+        """Inputs of `RelationClassifier.forward` for some pairs."""
+        start, end = [self.tokenizer.cls_token_id], [self.tokenizer.sep_token_id]
+        firsts = [np.concatenate([start, pairs.first[row], end]).astype(np.int32) for row in rows]
+        seconds = [np.concatenate([start, pairs.second[row], end]).astype(np.int32) for row in rows]
+        if self.reading == "twin":
+            ids, mask = padded([*firsts, *seconds], self.tokenizer.pad_token_id)
+            sides = mask.clone()
+            sides[len(rows) :] *= 2
+        else:
+            joined = [np.concatenate([one, two[1:]]) for one, two in zip(firsts, seconds, strict=True)]
+            ids, mask = padded(joined, self.tokenizer.pad_token_id)
+            ends = torch.tensor([len(one) for one in firsts])[:, None]
+            sides = mask * torch.where(torch.arange(mask.shape[1]) < ends, 1, 2)
+        return {"input_ids": ids, "attention_mask": mask, "sides": sides}
+
+    def _subwords(self, texts: list[str]) -> list[Ints]:
+        backend = self.tokenizer.backend_tokenizer
+        encoded = backend.encode_batch([as_input(text) for text in texts], add_special_tokens=False)
+        return [np.array(each.ids[: self.argument_tokens], dtype=np.int32) for each in encoded]
+
+
+PAIRS_PER_BATCH = 256
+
+
+@torch.no_grad()
+def predict(model: RelationClassifier, reader: PairReader, pairs: EncodedPairs) -> Labels:
+    """The number of the likeliest marker of each pair, [P]; every marker is as likely as any other beforehand."""
+    model.eval()
+    found: Labels = np.zeros(len(pairs), dtype=np.int64)
+    for rows in in_order(pairs.lengths, PAIRS_PER_BATCH):
+        batch = {name: value.to(model.device) for name, value in reader.batch(pairs, rows).items()}
+        found[rows] = model(**batch).argmax(dim=-1).cpu().numpy()
+    return found
+
+
+def macro_accuracy(predicted: Labels, labels: Labels) -> float:
+    """Mean over the markers there are of the share of their pairs that was found."""
+    return float(np.mean([(predicted[labels == marker] == marker).mean() for marker in np.unique(labels)]))
+
+
+def shuffled(pairs: EncodedPairs, *, seed: int) -> EncodedPairs:
+    """The same pairs with one another's markers: a classifier trained on them must fall to chance."""
+    return replace(pairs, labels=np.random.default_rng(seed).permutation(pairs.labels))

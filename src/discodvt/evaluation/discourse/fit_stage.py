@@ -2,34 +2,48 @@
 
 OUT is a checkpoint that `open_classifier` reads: `config.json`, `model.safetensors`, tokenizer, `README.md` (its card),
 `metrics.jsonl` and the manifest. At work it holds the last and the best state, and the same request goes on from there.
+
+Encoders: `small` grows one from scratch, with a BPE of its own; a DiscoDVT gives its posterior; any other checkpoint (a
+directory or Hub id, safetensors only) its encoder.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from transformers import BartConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
+from discodvt import __version__
 from discodvt.artefacts import StageDirectory, open_stage
+from discodvt.data.subwords import open_tokenizer, train_tokenizer
 from discodvt.discourse.labels import MARKERS
 from discodvt.errors import BadRequest
-from discodvt.evaluation.discourse.card import write_card
-from discodvt.evaluation.discourse.classifier import open_classifier
-from discodvt.evaluation.discourse.controls import shuffled
-from discodvt.evaluation.discourse.encoders import SMALL, build_classifier
-from discodvt.evaluation.discourse.encoding import EncodedPairs, PairReader
+from discodvt.evaluation.discourse.classifier import (
+    EncodedPairs,
+    PairReader,
+    Reading,
+    RelationClassifier,
+    RelationClassifierConfig,
+    open_classifier,
+    shuffled,
+)
 from discodvt.evaluation.discourse.fitting import Fitting, Phase
-from discodvt.evaluation.discourse.pairs import Pair
-from discodvt.evaluation.discourse.sources import annotated_pairs, pair_file
+from discodvt.evaluation.discourse.marker_pairs import Pair, annotated_pairs, pair_file
 from discodvt.evaluation.matching import reference_file
+from discodvt.evaluation.reader import open_reader
+from discodvt.model import DiscoDVTConfig
 from discodvt.model.quiet import quiet_libraries
 from discodvt.training.checkpoints import Checkpoints
 from discodvt.training.journal import Journal
 from discodvt.training.loop import Event
 
 FIT_STAGE = "discourse-fit"
+SMALL = "small"  # the encoder trained from scratch
+SMALL_VOCABULARY = 8192
 SUBWORD_TEXTS = 200_000  # arguments from which `small` learns its subwords
 
 
@@ -158,3 +172,83 @@ def _texts(sources: dict[str, Path], config: dict[str, Any]) -> Iterator[str]:
     """The arguments of the training pairs, for the subwords of `small`."""
     pairs = chain.from_iterable(_pairs(sources[role], config) for role in ("train", "first") if role in sources)
     return islice((text for pair in pairs for text in pair[:2]), SUBWORD_TEXTS)
+
+
+def build_classifier(
+    source: str, texts: Iterable[str], *, argument_tokens: int, seed: int
+) -> tuple[RelationClassifier, PreTrainedTokenizerBase]:
+    """A classifier around the encoder of `source`, its head untrained; `texts` are for the subwords of `small`."""
+    torch.manual_seed(seed)
+    if source == SMALL:
+        tokenizer = train_tokenizer(texts, SMALL_VOCABULARY)
+        small = _small(tokenizer, positions=argument_tokens + 2)
+        config = RelationClassifierConfig.around(small, reading="twin", argument_tokens=argument_tokens)
+        return RelationClassifier(config), tokenizer
+    reader = open_reader(source)
+    reading: Reading = "twin" if reader.part_of == DiscoDVTConfig.model_type else "pair"
+    tokenizer = open_tokenizer(source)
+    _check(source, reader.shape, tokenizer, argument_tokens + 2 if reading == "twin" else 2 * argument_tokens + 3)
+    config = RelationClassifierConfig.around(reader.shape, reading=reading, argument_tokens=argument_tokens)
+    model = RelationClassifier(config)
+    model.encoder.load_state_dict(reader.model.state_dict())
+    return model, tokenizer
+
+
+def _check(source: str, shape: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, needed: int) -> None:
+    """Refuse an encoder that cannot read pairs of this length."""
+    positions = getattr(shape, "max_position_embeddings", None)
+    if positions is not None and needed > positions:
+        raise BadRequest(f"{source}: has {positions} positions, {needed} are needed; set --argument-tokens lower")
+    if None in (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id):
+        raise BadRequest(f"{source}: its tokenizer lacks a start, separating or padding token; give another encoder")
+
+
+def _small(tokenizer: PreTrainedTokenizerBase, *, positions: int) -> BartConfig:
+    """Two layers of width 128: what one core trains in minutes. A decoder is named, but no part of the classifier."""
+    return BartConfig(
+        vocab_size=len(tokenizer),
+        d_model=128,
+        encoder_layers=2,
+        decoder_layers=1,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=256,
+        decoder_ffn_dim=256,
+        max_position_embeddings=positions,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        decoder_start_token_id=tokenizer.bos_token_id,
+        forced_eos_token_id=None,
+    )
+
+
+def write_card(directory: Path, *, config: dict[str, Any], facts: dict[str, Any], progress: dict[str, Any]) -> None:
+    """Write `README.md` for a classifier."""
+    pairs = ", ".join(f"{count:,} {role}" for role, count in facts["pairs"].items())
+    lines = [
+        "---",
+        "library_name: discodvt",
+        "tags: [discodvt, discourse-markers, text-classification]",
+        "---",
+        "",
+        "# Discourse relation classifier",
+        "",
+        "Names the marker taken out between two arguments; made to judge stories, by `discodvt discourse score`.",
+        "",
+        *(["**A control: trained on shuffled labels. Use it for nothing else.**", ""] * config["shuffle_labels"]),
+        f"- Encoder: {config['encoder']}, {facts['parameters']:,} parameters with the head",
+        f"- Marker pairs: {pairs}",
+        f"- Step {progress['step']:,}; best so far: step {progress['best_step']}",
+        f"- Macro-accuracy on valid pairs: {progress['figures']['macro_accuracy']:.4f} (any one marker: "
+        f"{1 / sum(count > 0 for count in facts['markers'].values()):.4f})",
+        f"- Learning rate {config['learning_rate']}, {config['pairs_per_step']} pairs a step, "
+        f"{config['epochs']} epochs, seed {config['seed']}",
+        f"- Written by discodvt {__version__}",
+        "",
+        "| marker | training pairs |",
+        "|---|---|",
+        *(f"| {marker} | {count:,} |" for marker, count in facts["markers"].items()),
+        "",
+    ]
+    (directory / "README.md").write_text("\n".join(lines), encoding="utf-8")

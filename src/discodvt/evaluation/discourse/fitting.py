@@ -19,9 +19,13 @@ from torch.nn import functional as F
 from discodvt.data.batches import Order, Rows
 from discodvt.discourse.labels import MARKERS
 from discodvt.errors import BadRequest, WorkFailed
-from discodvt.evaluation.discourse.classifier import RelationClassifier
-from discodvt.evaluation.discourse.encoding import EncodedPairs, PairReader
-from discodvt.evaluation.discourse.predicting import macro_accuracy, predict
+from discodvt.evaluation.discourse.classifier import (
+    EncodedPairs,
+    PairReader,
+    RelationClassifier,
+    macro_accuracy,
+    predict,
+)
 from discodvt.training.checkpoints import Checkpoints
 from discodvt.training.journal import Journal
 from discodvt.training.loop import Event, dropout_seed

@@ -10,15 +10,18 @@ import numpy as np
 from discodvt.artefacts import file_hash, open_stage, read_manifest
 from discodvt.discourse.labels import CATEGORIES, MARKERS
 from discodvt.errors import BadRequest
-from discodvt.evaluation.discourse.accuracy import accuracy_scores
-from discodvt.evaluation.discourse.classifier import open_classifier
-from discodvt.evaluation.discourse.controls import Swap, swapped
-from discodvt.evaluation.discourse.encoding import PairReader
+from discodvt.evaluation.discourse.classifier import PairReader, open_classifier, predict
 from discodvt.evaluation.discourse.fit_stage import FIT_STAGE
-from discodvt.evaluation.discourse.predicting import predict
-from discodvt.evaluation.discourse.scoring import Tally, compare_tallies, prompts_of, score_tally, tally
-from discodvt.evaluation.discourse.sources import PairedStory, Progress, read_paired
-from discodvt.evaluation.intervals import need_spread, plan_draws
+from discodvt.evaluation.discourse.marker_pairs import PairedStory, Progress, Swap, read_paired, swapped
+from discodvt.evaluation.discourse.relation_scores import (
+    MarkerCounts,
+    accuracy_scores,
+    compare_marker_counts,
+    count_markers,
+    prompts_of,
+    score_marker_counts,
+)
+from discodvt.evaluation.intervals import make_resampler, need_spread
 from discodvt.evaluation.matching import Match, match, reference_file
 from discodvt.evaluation.scores import Score
 from discodvt.model.quiet import quiet_libraries
@@ -52,14 +55,16 @@ def score_files(
     settings = {"match": by, "parser": parser, "swap_arg2": swap_arg2, "resamples": resamples, "seed": seed}
 
     def work() -> dict[str, Any]:
-        told = {role: read_paired(path, split=split, parser=parser, progress=progress) for role, path in files.items()}
+        stories = {
+            role: read_paired(path, split=split, parser=parser, progress=progress) for role, path in files.items()
+        }
         for role, path in files.items():
-            if not any(story.pairs for story in told[role]):
-                raise BadRequest(f"{path}: no marker pairs in its {len(told[role])} stories; give longer {role}")
-            draws = plan_draws(len(told[role]), prompts_of(told[role]), resamples=resamples, seed=seed)
-            need_spread(draws, path)
+            if not any(story.pairs for story in stories[role]):
+                raise BadRequest(f"{path}: no marker pairs in its {len(stories[role])} stories; give longer {role}")
+            resampler = make_resampler(len(stories[role]), prompts_of(stories[role]), resamples=resamples, seed=seed)
+            need_spread(resampler, path)
         most_frequent = MARKERS.index(manifest["facts"]["most_frequent"])
-        return _results(told, classifier, settings, most_frequent)
+        return _results(stories, classifier, settings, most_frequent)
 
     if out is None:
         return work()
@@ -79,29 +84,29 @@ def score_files(
 
 
 def _results(
-    told: dict[str, list[PairedStory]], classifier: Path, settings: dict[str, Any], most_frequent: int
+    stories: dict[str, list[PairedStory]], classifier: Path, settings: dict[str, Any], most_frequent: int
 ) -> dict[str, Any]:
     """The content of `discourse.json`."""
     by, resamples, seed = settings["match"], settings["resamples"], settings["seed"]
     drawing = {"resamples": resamples, "seed": seed}
-    if "against" in told:
-        told |= _matched(told["stories"], told["against"], by)
-    tallies = _tallies(told, classifier, swap=settings["swap_arg2"], seed=seed)
-    ours, human = tallies["stories"], tallies["references"]
-    scores = score_tally(ours, human, **drawing)
-    human_scores = score_tally(human, human, **drawing)
+    if "against" in stories:
+        stories |= _matched(stories["stories"], stories["against"], by)
+    counted = _counted(stories, classifier, swap=settings["swap_arg2"], seed=seed)
+    ours, human = counted["stories"], counted["references"]
+    scores = score_marker_counts(ours, human, **drawing)
+    human_scores = score_marker_counts(human, human, **drawing)
     constant = np.zeros_like(ours.total)
     constant[:, most_frequent] = ours.total[:, most_frequent]
     baseline = accuracy_scores(constant, ours.total)
-    compared = compare_tallies(ours, tallies["against"], human, **drawing) if "against" in tallies else None
+    compared = compare_marker_counts(ours, counted["against"], human, **drawing) if "against" in counted else None
     sides = {"human": human_scores, "model": scores}
     return {
-        "stories": len(told["stories"]),
+        "stories": len(stories["stories"]),
         "n_pairs": int(ours.total.sum()),
         "names": list(scores),
         "scores": _dicts(scores),
         "human": {
-            "stories": len(told["references"]),
+            "stories": len(stories["references"]),
             "n_pairs": int(human.total.sum()),
             "scores": _dicts(human_scores),
         },
@@ -118,21 +123,23 @@ def _results(
     }
 
 
-def _tallies(told: dict[str, list[PairedStory]], classifier: Path, *, swap: Swap, seed: int) -> dict[str, Tally]:
+def _counted(
+    stories: dict[str, list[PairedStory]], classifier: Path, *, swap: Swap, seed: int
+) -> dict[str, MarkerCounts]:
     """Let the classifier judge every pair of every role."""
     model, tokenizer = open_classifier(classifier)
     reader = PairReader(tokenizer, model.config.reading, model.config.argument_tokens)
-    tallies = {}
-    for role, stories in told.items():
-        pairs = [pair for story in stories for pair in story.pairs]
-        tallies[role] = tally(stories, predict(model, reader, reader.encode(swapped(pairs, swap, seed=seed))))
-    return tallies
+    counted = {}
+    for role, own in stories.items():
+        pairs = [pair for story in own for pair in story.pairs]
+        counted[role] = count_markers(own, predict(model, reader, reader.encode(swapped(pairs, swap, seed=seed))))
+    return counted
 
 
 def _matched(ours: list[PairedStory], theirs: list[PairedStory], by: Match) -> dict[str, list[PairedStory]]:
     """Two systems' stories in one order, prompt by prompt."""
-    known = {story.told.where: story for story in (*ours, *theirs)}
-    systems = [[story.told for story in system] for system in (ours, theirs)]
+    known = {story.record.where: story for story in (*ours, *theirs)}
+    systems = [[story.record for story in system] for system in (ours, theirs)]
     first, second = match(systems, systems[0], by=by).systems
     return {"stories": [known[each.where] for each in first], "against": [known[each.where] for each in second]}
 

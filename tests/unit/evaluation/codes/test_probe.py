@@ -6,22 +6,22 @@ import torch
 
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes import probe as probing
+from discodvt.evaluation.codes.inference import EduPairs
 from discodvt.evaluation.codes.probe import MARKER_LABELS, marker_logits, probe, right_answers
-from discodvt.evaluation.codes.reading import Pairs
 from discodvt.model.relations import RelationHead
 
 torch.set_num_threads(1)
 WIDTH = 12
 
 
-def pairs_of(count: int, *, seed: int, telling: bool, scale: float = 1.0) -> Pairs:
+def pairs_of(count: int, *, seed: int, telling: bool, scale: float = 1.0) -> EduPairs:
     """Four labels, which stand in the two latents together (which half each belongs to) or do not."""
     chance = np.random.default_rng(seed)
     labels = chance.integers(4, size=count)
     left, right = (chance.normal(size=(count, WIDTH)).astype(np.float32) for _ in range(2))
     if telling:
         left[:, 0], right[:, 0] = 3.0 * (labels // 2) - 1.5, 3.0 * (labels % 2) - 1.5
-    return Pairs(
+    return EduPairs(
         scale * torch.from_numpy(left), scale * torch.from_numpy(right), torch.from_numpy(labels), np.arange(count) // 3
     )
 
@@ -62,7 +62,7 @@ def test_the_models_own_head_answers_as_in_training():
     left, right = means[places[:, 0], places[:, 1]], means[places[:, 0], places[:, 1] + 1]
     expected = head(latent, pooling, places)[:, :MARKER_LABELS]
     torch.testing.assert_close(marker_logits(head, left, right), expected)
-    answers = right_answers(head, Pairs(left, right, expected.argmax(-1), np.arange(3)))
+    answers = right_answers(head, EduPairs(left, right, expected.argmax(-1), np.arange(3)))
     assert answers.tolist() == [1, 1, 1]
 
 

@@ -13,12 +13,16 @@ from discodvt.data.ragged import Ragged
 from discodvt.data.subwords import train_tokenizer
 from discodvt.discourse import MARKERS
 from discodvt.errors import BadRequest
-from discodvt.evaluation.discourse.classifier import RelationClassifier, open_classifier
-from discodvt.evaluation.discourse.encoders import build_classifier
-from discodvt.evaluation.discourse.encoding import EncodedPairs, PairReader
+from discodvt.evaluation.discourse.classifier import (
+    EncodedPairs,
+    PairReader,
+    RelationClassifier,
+    macro_accuracy,
+    open_classifier,
+)
+from discodvt.evaluation.discourse.fit_stage import build_classifier
 from discodvt.evaluation.discourse.fitting import Phase
-from discodvt.evaluation.discourse.pairs import Pair
-from discodvt.evaluation.discourse.predicting import macro_accuracy
+from discodvt.evaluation.discourse.marker_pairs import Pair
 from discodvt.model import DiscoDVT
 
 PAIRS = [

@@ -1,0 +1,197 @@
+"""From a classifier's predictions to scores: accuracy by marker, category and overall; relation shares; their distance.
+
+Macro-accuracy is the mean over the markers of a category, however rare each of them is; overall, over all markers
+(section 4.6). Entropy and Kullback-Leibler divergence KL(human || model) are in bits over the four categories (appendix
+A.2.2). Both are estimated from counts, with a bias that changes with the amount of text, so their intervals come from
+random halves; shares and accuracies are bootstrapped.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from discodvt.discourse.labels import CATEGORIES, MARKERS
+from discodvt.evaluation.comparison import Comparison, compare_metrics, fixed_folds
+from discodvt.evaluation.discourse.marker_pairs import PairedStory
+from discodvt.evaluation.intervals import make_resampler, replicate
+from discodvt.evaluation.metric import Flags, Floats, Ints, PooledCounts
+from discodvt.evaluation.scores import Score, score
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerCounts:
+    """Marker pairs of each story, all of them and those classified rightly: [N, markers] each."""
+
+    total: Floats
+    right: Floats
+    prompts: list[str] | None  # of each story, where all have one
+
+    @property
+    def known(self) -> Flags:
+        """Which markers the stories have at all."""
+        return np.asarray(self.total.sum(axis=0) > 0)
+
+
+def count_markers(stories: Sequence[PairedStory], predicted: Ints) -> MarkerCounts:
+    """Count by story; `predicted` has a marker for each pair of all stories, in their order."""
+    owner = np.repeat(np.arange(len(stories)), [len(story.pairs) for story in stories])
+    marker = np.array([MARKERS.index(pair.marker) for story in stories for pair in story.pairs], dtype=np.int64)
+    total, right = np.zeros((2, len(stories), len(MARKERS)))
+    np.add.at(total, (owner, marker), 1)
+    np.add.at(right, (owner, marker), predicted == marker)
+    return MarkerCounts(total, right, prompts_of(stories))
+
+
+def prompts_of(stories: Sequence[PairedStory]) -> list[str] | None:
+    """The prompt of each story, where all have one."""
+    prompts = [story.record.prompt for story in stories if story.record.prompt is not None]
+    return prompts if len(prompts) == len(stories) else None
+
+
+def score_marker_counts(ours: MarkerCounts, human: MarkerCounts, *, resamples: int, seed: int) -> dict[str, Score]:
+    """All scores of a system's stories, by name."""
+    resampler = make_resampler(len(ours.total), ours.prompts, resamples=resamples, seed=seed)
+    scores: dict[str, Score] = {}
+    for metric in _families(ours, human, ours.known):
+        scores |= score(metric, resampler, replicate(metric, resampler))
+    return scores
+
+
+def compare_marker_counts(
+    a: MarkerCounts, b: MarkerCounts, human: MarkerCounts, *, resamples: int, seed: int
+) -> dict[str, Comparison]:
+    """Two systems on the same prompts, story by story; accuracies over the markers both of them use.
+
+    Accuracies that rest on too few pairs are shown without a test.
+    """
+    resampler = make_resampler(len(a.total), a.prompts, resamples=resamples, seed=seed)
+    folds = fixed_folds(resampler, a.prompts)
+    shared = np.asarray(a.known & b.known)
+    families = zip(_families(a, human, shared), _families(b, human, shared), strict=True)
+    found = {each.name: each for ours, theirs in families for each in compare_metrics(ours, theirs, resampler, folds)}
+    for name in too_few_to_test(a.total, among=shared) | too_few_to_test(b.total, among=shared):
+        found[name] = replace(found[name], p_bootstrap=None, p_t_test=None, t_test="none")
+    return found
+
+
+def _families(ours: MarkerCounts, human: MarkerCounts, among: Flags) -> list[PooledCounts]:
+    return [
+        accuracy_scores(ours.right, ours.total, among=among),
+        share_scores(ours.total),
+        entropy_score(ours.total),
+        divergence_score(ours.total, human.total.sum(axis=0)),
+    ]
+
+
+FEWEST_PAIRS = 20  # of a marker: fewer give an accuracy without spread, and a test that is certain of it
+
+
+def accuracy_scores(right: Floats, total: Floats, *, among: Flags | None = None) -> PooledCounts:
+    """Scores from the pairs classified rightly and all pairs of each story, [N, markers] each.
+
+    Markers that no story has are left out; `among` [markers] leaves out more, for systems that are to be compared.
+    """
+    known = total.sum(axis=0) > 0 if among is None else among
+    groups = _groups(known)
+    pairs = total.sum(axis=0).astype(int)
+    overall = right.sum(axis=0) / np.maximum(pairs, 1)
+
+    def score(sums: Floats) -> Floats:
+        sampled_right, sampled_total = np.split(sums, 2, axis=1)
+        # A resample without a pair of some marker takes the accuracy of all stories for it.
+        accuracy = np.where(
+            sampled_total > 0, sampled_right / np.maximum(sampled_total, 1), overall
+        )  # [resamples, markers]
+        return np.stack([accuracy[:, places].mean(axis=1) for places in groups.values()], axis=1)
+
+    return PooledCounts(
+        names=tuple(groups),
+        definitions=tuple(
+            f"macro-accuracy:{'+'.join(MARKERS[place] for place in places)}|pairs:{pairs[places].sum()}"
+            for places in groups.values()
+        ),
+        direction="higher",
+        counts=np.concatenate([right, total], axis=1),
+        score=score,
+    )
+
+
+def too_few_to_test(total: Floats, *, among: Flags) -> set[str]:
+    """The scores that rest on fewer than FEWEST_PAIRS pairs of some marker."""
+    pairs = total.sum(axis=0)
+    return {name for name, places in _groups(among).items() if pairs[places].min() < FEWEST_PAIRS}
+
+
+def _groups(known: Flags) -> dict[str, list[int]]:
+    """Which markers each score is the mean of: all, those of a category, one."""
+    places = {marker: place for place, marker in enumerate(MARKERS) if known[place]}
+    groups = {"accuracy": list(places.values())}
+    for category, markers in CATEGORIES.items():
+        groups[f"accuracy-{category}"] = [places[marker] for marker in markers if marker in places]
+    groups |= {f"accuracy-{marker}": [place] for marker, place in places.items()}
+    return {name: members for name, members in groups.items() if members}
+
+
+# [markers, categories]: which marker belongs to which category
+MEMBERSHIP: Floats = np.array([[marker in members for members in CATEGORIES.values()] for marker in MARKERS], float)
+UNUSED = 0.5  # pairs: a category the model never uses would make the divergence infinite
+
+
+def fractions(counts: Floats) -> Floats:
+    """Counts [..., k] as shares of their sum."""
+    return np.asarray(counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1))
+
+
+def entropy_bits(shares: Floats) -> Floats:
+    """Entropy in bits of distributions [..., k]."""
+    return np.asarray(-(shares * np.log2(np.where(shares > 0, shares, 1))).sum(axis=-1))
+
+
+def kl_bits(human: Floats, model: Floats) -> Floats:
+    """KL(human || model) in bits of distributions [..., k]; the model's must have no zero."""
+    return np.asarray((human * np.log2(np.where(human > 0, human, 1) / model)).sum(axis=-1))
+
+
+def share_scores(counts: Floats) -> PooledCounts:
+    """The share of every category and of every marker among the marker pairs, from counts [N, markers]."""
+    named = (*CATEGORIES, *MARKERS)
+
+    def score(sums: Floats) -> Floats:
+        markers = fractions(sums)
+        return np.concatenate([markers @ MEMBERSHIP, markers], axis=-1)
+
+    return PooledCounts(
+        names=tuple(f"share-{name}" for name in named),
+        definitions=tuple(f"relation-share:{name}|of:marker-pairs" for name in named),
+        direction="none",
+        counts=counts,
+        score=score,
+    )
+
+
+def entropy_score(counts: Floats) -> PooledCounts:
+    """Entropy of the category shares; the paper holds more for better."""
+    return PooledCounts(
+        names=("entropy",),
+        definitions=("relation-entropy:bits|over:categories",),
+        direction="higher",
+        counts=counts,
+        score=lambda sums: entropy_bits(fractions(sums @ MEMBERSHIP))[:, None],
+        unit="bits",
+        resampling="subsample",
+    )
+
+
+def divergence_score(counts: Floats, human: Floats) -> PooledCounts:
+    """KL(human || model) of the category shares; the human counts [markers] are taken as given, not resampled."""
+    target = fractions(human @ MEMBERSHIP)
+    return PooledCounts(
+        names=("KL",),
+        definitions=(f"relation-kl:human-model|bits|over:categories|unused:{UNUSED}-pairs|human:fixed",),
+        direction="lower",
+        counts=counts,
+        score=lambda sums: kl_bits(target, fractions(np.maximum(sums @ MEMBERSHIP, UNUSED)))[:, None],
+        unit="bits",
+        resampling="subsample",
+    )

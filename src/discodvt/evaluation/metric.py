@@ -1,0 +1,103 @@
+"""What a metric is to the rest of the package: names, values, and its values under other weights of the stories.
+
+Intervals and comparisons know nothing else. A resample is a row of weights, one for each story: how often a bootstrap
+took it, or whether a subsample or a fold holds it. A metric computes its sufficient statistics once, and answers any
+number of resamples from them: `StoryMean` from scores of each story, `PooledCounts` from counts summed over stories.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+Flags: TypeAlias = NDArray[np.bool_]
+Weights: TypeAlias = NDArray[np.float32]  # [resamples, texts]; what is summed with them are counts, exact to 2 ** 24
+
+
+def sum_over_texts(weights: Weights, amounts: NDArray[np.number]) -> Floats:
+    """For each resample, the weighted sum of amounts given for texts, [texts] or [texts, k].
+
+    Not by BLAS: its threads would wait for one another on a busy machine, and the sums are small.
+    """
+    return np.asarray(np.einsum("dt,t...->d...", weights, amounts, dtype=np.float64))
+
+
+Direction: TypeAlias = Literal["higher", "lower", "none"]
+Resampling: TypeAlias = Literal["bootstrap", "subsample", "none"]
+Unit: TypeAlias = Literal["fraction", "tokens", "bits"]
+
+
+class Metric(Protocol):
+    """A family of scores of one system: k names over N stories."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def definitions(self) -> tuple[str, ...]:
+        """What a signature says of each score."""
+
+    @property
+    def direction(self) -> Direction:
+        """Which values are better."""
+
+    @property
+    def unit(self) -> Unit: ...
+    @property
+    def resampling(self) -> Resampling:
+        """Bootstrap where a story taken twice does no harm; subsample where its copy would count as repetition."""
+
+    @property
+    def values(self) -> Floats:
+        """The scores, [k]."""
+
+    @property
+    def per_story(self) -> Floats | None:
+        """Each story's own scores, [N, k], where they exist."""
+
+    def under(self, weights: Weights) -> Floats:
+        """The scores under each resample: weights [resamples, N] to [resamples, k]."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoryMean:
+    """Scores that are the mean of a score of each story."""
+
+    names: tuple[str, ...]
+    definitions: tuple[str, ...]
+    direction: Direction
+    per_story: Floats  # [N, k]
+    unit: Unit = "fraction"
+    resampling: Resampling = "bootstrap"
+
+    @property
+    def values(self) -> Floats:
+        return np.asarray(self.per_story.mean(axis=0))
+
+    def under(self, weights: Weights) -> Floats:
+        totals = weights.sum(axis=1, keepdims=True, dtype=np.float64)
+        return np.asarray(sum_over_texts(weights, self.per_story) / totals)
+
+
+@dataclass(frozen=True, slots=True)
+class PooledCounts:
+    """A family of scores; `score` turns summed counts [resamples, c] into scores [resamples, k]."""
+
+    names: tuple[str, ...]
+    definitions: tuple[str, ...]
+    direction: Direction
+    counts: Floats  # [N, c], each story's own
+    score: Callable[[Floats], Floats]
+    unit: Unit = "fraction"
+    resampling: Resampling = "bootstrap"
+    per_story: None = None
+
+    @property
+    def values(self) -> Floats:
+        return np.asarray(self.score(self.counts.sum(axis=0, keepdims=True))[0])
+
+    def under(self, weights: Weights) -> Floats:
+        return self.score(sum_over_texts(weights, self.counts))

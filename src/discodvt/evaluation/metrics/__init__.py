@@ -1,0 +1,1 @@
+"""The metrics, one family per file; each returns a `Metric` (`discodvt.evaluation.metric`) from arrays of tokens."""

@@ -141,7 +141,7 @@ def test_wrong_requests(corpus: Path, undisturbed: Path, tmp_path: Path) -> None
     refused(annotate(), "CORPUS")
     refused(annotate(corpus, tmp_path / "out", "--parser", "wrong"), "unknown parser")
     other = make_corpus(tmp_path / "other", train=3)
-    refused(annotate(other, undisturbed), "another inputs", "--overwrite")
+    refused(annotate(other, undisturbed), "another input (train.parquet)", "--overwrite")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
     refused(annotate(other, tmp_path / "mine"), "not empty")

@@ -96,7 +96,7 @@ def test_a_finished_run_made_of_something_else_is_not_resumed(place, monkeypatch
     weights = load_file(place / "bart" / "model.safetensors")
     weights["final_logits_bias"] += 1
     save_file(weights, place / "bart" / "model.safetensors", metadata={"format": "pt"})
-    assert "another inputs" in refused(monkeypatch, capsys, "--resume")
+    assert "another input" in refused(monkeypatch, capsys, "--resume")
 
 
 def test_a_resumed_run_that_is_refused_keeps_its_checkpoint(place, monkeypatch, capsys):

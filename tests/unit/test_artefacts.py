@@ -5,11 +5,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import discodvt
-from discodvt.artefacts import open_stage, read_manifest
+from discodvt.artefacts import open_output_file, open_stage, read_manifest
 from discodvt.errors import BadRequest
 
 
@@ -54,10 +55,13 @@ def write_half(path: Path) -> None:
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
-    with open_stage(tmp_path, "make", config={}) as stage:
-        with pytest.raises(RuntimeError), stage.writing("a.txt") as path:
-            write_half(path)
-        assert [p.name for p in tmp_path.iterdir()] == ["stage.json"]
+    with (
+        open_stage(tmp_path, "make", config={}) as stage,
+        pytest.raises(RuntimeError),
+        stage.writing("a.txt") as path,
+    ):
+        write_half(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["stage.json"]
 
 
 def test_an_unfinished_stage_is_resumed_by_the_same_request_only(tmp_path: Path) -> None:
@@ -70,7 +74,10 @@ def test_an_unfinished_stage_is_resumed_by_the_same_request_only(tmp_path: Path)
         open_stage(tmp_path, "make", config={}),
     ):
         pass
-    with pytest.raises(BadRequest, match="another stage"), open_stage(tmp_path, "bake", config={"n": 1}):
+    with (
+        pytest.raises(BadRequest, match="holds an unfinished `make`; choose another directory"),
+        open_stage(tmp_path, "bake", config={"n": 1}),
+    ):
         pass
     with open_stage(tmp_path, "make", config={"n": 1}):
         assert (tmp_path / "a.txt").read_text() == "kept"
@@ -146,6 +153,88 @@ def test_a_directory_is_locked_while_in_use(tmp_path: Path) -> None:
         open_stage(tmp_path, "make", config={}),
     ):
         pass
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from typing import Any
+from discodvt.artefacts import open_output_file, open_stage
+open_it = open_stage if sys.argv[2] == "directory" else open_output_file
+with open_it(Path(sys.argv[1]), "make", config={}):
+    print("open", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(("kind", "open_it"), [("directory", open_stage), ("file", open_output_file)])
+def test_another_process_is_kept_out_until_it_is_gone(tmp_path: Path, kind: str, open_it: Any) -> None:
+    out = tmp_path / "out"
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(out), kind], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(BadRequest, match="in use by another run"), open_it(out, "make", config={}):
+            pass
+        other.kill()
+    with open_it(out, "make", config={}) as output:  # a lock file that was left is neither a lock nor foreign
+        output.finish()
+    assert sorted(path.name for path in tmp_path.rglob("*") if "lock" in path.name) == []
+
+
+def test_a_kill_while_work_is_set_aside_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_stage(tmp_path, "make", config={}) as stage:
+        for name in ("a.txt", "b.txt"):
+            with stage.writing(name) as path:
+                path.write_text(name)
+        stage.finish()
+    moved: list[Path] = []
+
+    def killed(path: Path, target: Path) -> None:
+        if len(moved) == 2:  # the manifest and one of the files
+            raise KeyboardInterrupt
+        moved.append(path)
+        path.rename(target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt), open_stage(tmp_path, "make", config={"n": 2}, overwrite=True):
+            pass
+    with pytest.raises(BadRequest, match="not made by discodvt"):
+        read_manifest(tmp_path)
+    with open_stage(tmp_path, "make", config={}) as stage:
+        assert stage.complete
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt", "manifest.json"]
+
+
+def test_an_error_about_another_config_names_the_keys_that_differ(tmp_path: Path) -> None:
+    config = {"optimizer": {"learning_rate": 0.1, "betas": [0.9, 0.98]}, "seed": 1, "note": "x" * 99}
+    other = {"optimizer": {"learning_rate": 0.2, "betas": [0.9, 0.98]}, "seed": 1, "steps": 5}
+    with open_stage(tmp_path, "make", config=config):
+        pass
+    with pytest.raises(BadRequest) as refused, open_stage(tmp_path, "make", config=other):
+        pass
+    assert (
+        f'with another config (note: "{"x" * 38}… there, null asked for; '
+        "optimizer.learning_rate: 0.1 there, 0.2 asked for; steps: null there, 5 asked for); choose"
+    ) in str(refused.value)
+
+
+def test_a_named_key_may_change_when_a_run_is_resumed(tmp_path: Path) -> None:
+    def opened(rate: float, **options: Any) -> Any:
+        return open_stage(tmp_path, "make", config={"optimizer": {"rate": rate}, "seed": 1}, **options)
+
+    with opened(0.1):
+        pass
+    with opened(0.2, may_change=["optimizer.rate"]):
+        pass
+    with opened(0.3, may_change=["optimizer.rate"]) as stage:
+        stage.finish()
+    manifest = read_manifest(tmp_path)
+    assert manifest["config"]["optimizer"]["rate"] == 0.3
+    assert manifest["changes"] == [
+        {"key": "optimizer.rate", "from": 0.1, "to": 0.2},
+        {"key": "optimizer.rate", "from": 0.2, "to": 0.3},
+    ]
 
 
 def test_foreign_directories_are_never_touched(tmp_path: Path) -> None:

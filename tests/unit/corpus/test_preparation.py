@@ -1,8 +1,6 @@
 """The prepare stage: what is kept, cut and dropped, where it goes, and that its directory can be trusted."""
 
-import fcntl
 import json
-import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from filelock import FileLock
 
 from discodvt.artefacts import read_manifest
 from discodvt.corpus import Columns, Example, Options, Part, Row, Table, prepare, read_examples, records, split_files
@@ -169,14 +168,12 @@ def test_the_directory(tmp_path: Path) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
     assert prepare(source, out).already_complete
     assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
-    with pytest.raises(BadRequest, match=r"holds a finished `prepare` with another config; .*`overwrite`"):
+    differs = r"holds a finished `prepare` with another config \(seed: 42 there, 1 asked for\); .*`overwrite`"
+    with pytest.raises(BadRequest, match=differs):
         prepare(source, out, Options(seed=1))
     prepare(source, out, Options(seed=1), overwrite=True)
-    descriptor = os.open(out, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    with pytest.raises(BadRequest, match="in use by another run"):
+    with FileLock(out / ".lock"), pytest.raises(BadRequest, match="in use by another run"):
         prepare(source, out)
-    os.close(descriptor)
 
 
 def test_the_source_is_never_overwritten(tmp_path: Path) -> None:

@@ -66,7 +66,9 @@ def test_another_request_is_refused_and_says_what_differs(tmp_path, stop):
     path = tmp_path / "stories.jsonl"
     write(path, stop=stop)
     before = path.read_bytes()
-    with pytest.raises(BadRequest, match=r"another seed, top p.*--overwrite"):
+    with pytest.raises(
+        BadRequest, match=r"another config \(seed: 3 there, 4 asked for; top_p: 0.9 there, 0.5 .*`overwrite`"
+    ):
         write(path, seed=4, top_p=0.5)
     assert path.read_bytes() == before
     with open_stories(path, IDS, config=CONFIG | {"seed": 4}, overwrite=True) as stories:
@@ -102,13 +104,13 @@ def test_a_kill_while_stories_are_set_aside_loses_nothing(whole, monkeypatch):
 
     before = whole.read_bytes()
     with monkeypatch.context() as killed:
-        killed.setattr("discodvt.writing.stories_file._agree", kill)
+        killed.setattr("discodvt.artefacts.OutputFile._agree", kill)
         with (
             pytest.raises(KeyboardInterrupt),
             open_stories(whole, IDS, config=CONFIG | {"seed": 4}, overwrite=True),
         ):
             pass
-    assert whole.read_bytes() == b""
+    assert not whole.exists()
     with open_stories(whole, IDS, config=CONFIG) as stories:
         assert (stories.complete, stories.held) == (True, 3)
     assert whole.read_bytes() == before
@@ -129,12 +131,12 @@ def test_files_of_others_are_never_touched(tmp_path):
     mine.write_text('{"precious": true}\n')
     for overwrite in (False, True):
         with (
-            pytest.raises(BadRequest, match="not written by"),
+            pytest.raises(BadRequest, match="not made by"),
             open_stories(mine, IDS, config=CONFIG, overwrite=overwrite),
         ):
             pass
     assert mine.read_text() == '{"precious": true}\n'
-    for path in (tmp_path, tmp_path / "none" / "x.jsonl", mine / "x.jsonl"):
+    for path in (tmp_path, mine / "x.jsonl"):
         with pytest.raises(BadRequest, match=r"not a file|cannot be written"), open_stories(path, IDS, config=CONFIG):
             pass
 

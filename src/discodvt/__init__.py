@@ -6,6 +6,8 @@ The public names are loaded when first asked for, so that `import discodvt` cost
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from discodvt.auto_classes import know_auto_classes
+
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -39,3 +41,6 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'discodvt' has no attribute {name!r}")
+
+
+know_auto_classes()

@@ -8,6 +8,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from discodvt.model.sizes import PAPER
+
 StageName = Literal["pretrain", "warm-start", "reconstruct", "prior", "seq2seq"]
 RENAMED = {  # old key of a recipe -> its name now
     "optimiser": "optimizer",
@@ -82,15 +84,18 @@ class Model(Section):
         default=None, description="Checkpoint to start from (directory or Hub id); none: `shape`, random"
     )
     shape: Shape | None = None
-    num_codes: int = Field(default=256, ge=2, description="K, the latent vocabulary")
-    code_width: int = Field(default=256, ge=1)
-    conv_layers: int = Field(default=3, ge=1, le=6, description="c: a code stands for 2^c tokens")
-    conv_channels: int = Field(default=128, ge=1)
-    relation_width: int = Field(default=256, ge=1)
-    bottleneck: Literal["gumbel", "straight-through", "bits"] = Field(
-        default="gumbel", description="One choice among K, soft or straight-through; or log2 K binary choices"
+    num_codes: int = Field(default=PAPER.num_codes, ge=2, description="K, the latent vocabulary")
+    code_width: int = Field(default=PAPER.code_width, ge=1)
+    conv_layers: int = Field(default=PAPER.conv_layers, ge=1, le=6, description="c: a code stands for 2^c tokens")
+    conv_channels: int = Field(default=PAPER.conv_channels, ge=1)
+    relation_width: int = Field(default=PAPER.relation_width, ge=1)
+    bottleneck: str = Field(
+        default=PAPER.bottleneck,
+        description="gumbel or straight-through: one choice among K; bits: log2 K binary choices",
     )
-    code_logit_gain: float = Field(default=1.0, gt=0, description="Scale of the code logits at initialisation")
+    code_logit_gain: float = Field(
+        default=PAPER.code_logit_gain, gt=0, description="Scale of the code logits at initialisation"
+    )
     dropout: float | None = Field(default=None, ge=0, lt=1, description="Instead of the checkpoint's own dropout")
     prior_encoder: str | None = Field(
         default=None, description="BART whose encoder starts the prior; none: `init`'s own"
@@ -269,13 +274,7 @@ class Recipe(Section):
             longest = max(self.data.story_tokens, self.data.prompt_tokens + 2)
             if longest > self.model.shape.positions:
                 wrong.append(f"model.shape.positions: {self.model.shape.positions} is too few for {longest} tokens")
-        if self.model.bottleneck == "bits":
-            if self.model.num_codes.bit_count() != 1:
-                wrong.append(
-                    f"model.num_codes: {self.model.num_codes} is no power of two, which codes made of bits need"
-                )
-            if self.watchdog.restart_dead_codes:
-                wrong.append("watchdog.restart_dead_codes: codes made of bits have nothing to restart; switch it off")
+        wrong += self._bottleneck_problems()
         if self.stage == "prior" and self.model.init is None:
             wrong.append("model.init: the prior is trained on the codes of a trained DiscoDVT; give its directory")
         if self.stage in ("pretrain", "seq2seq", "prior") and self.validation.select_by == "bleu-1":
@@ -291,6 +290,22 @@ class Recipe(Section):
         if wrong:
             raise ValueError("\n".join(wrong))
         return self
+
+    def _bottleneck_problems(self) -> list[str]:
+        """What the bottleneck of the recipe says against its codes."""
+        from discodvt.model.bottlenecks import bottleneck_class  # needs torch, which reading a schema does not
+
+        try:
+            kind = bottleneck_class(self.model.bottleneck)
+        except ValueError as error:
+            return [f"model.bottleneck: {error}"]
+        problem = kind.problem(self.model.num_codes)
+        wrong = [f"model.num_codes: {problem}"] if problem else []
+        if self.watchdog.restart_dead_codes and not kind.restartable:
+            wrong.append(
+                f"watchdog.restart_dead_codes: {self.model.bottleneck} codes have nothing to restart; switch it off"
+            )
+        return wrong
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for the manifest and the model card; the output directory is no part of the request.

@@ -203,7 +203,7 @@ def test_dead_codes_are_restarted_beside_all_used_ones_but_not_at_the_end(chain,
         restarts.append((dead.tolist(), busy.tolist()))
 
     monkeypatch.setattr("discodvt.training.loop.validate", validated)
-    monkeypatch.setattr("discodvt.model.bottleneck.GumbelBottleneck.restart", restart)
+    monkeypatch.setattr("discodvt.model.bottlenecks.gumbel.GumbelBottleneck.restart", restart)
     events = run("reconstruct", chain, tmp_path / "out", *SHORT, "watchdog.restart_dead_codes=true")
     told = [(event.step, event.message) for event in events if "codes restarted" in event.message]
     assert told == [(3, "13 dead codes restarted")]  # of validations at 0, 3, 6 and 7

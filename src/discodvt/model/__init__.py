@@ -1,14 +1,19 @@
-"""The model: pure PyTorch on Hugging Face classes. `AutoModel` opens its checkpoints once this is imported."""
+"""The model: pure PyTorch on Hugging Face classes. Names are loaded when first asked for: bottlenecks need no other."""
 
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from discodvt.model.configuration import DiscoDVTConfig, PlanPriorConfig
-from discodvt.model.discodvt import DiscoDVT, Reading
-from discodvt.model.prior import PlanPrior
+if TYPE_CHECKING:
+    from discodvt.model.configuration import DiscoDVTConfig, PlanPriorConfig
+    from discodvt.model.discodvt import DiscoDVT, PosteriorOutput
+    from discodvt.model.prior import PlanPrior
 
-for _config, _model in ((DiscoDVTConfig, DiscoDVT), (PlanPriorConfig, PlanPrior)):
-    AutoConfig.register(_config.model_type, _config, exist_ok=True)
-    AutoModel.register(_config, _model, exist_ok=True)
-    AutoModelForSeq2SeqLM.register(_config, _model, exist_ok=True)
+__all__ = ["DiscoDVT", "DiscoDVTConfig", "PlanPrior", "PlanPriorConfig", "PosteriorOutput"]
 
-__all__ = ["DiscoDVT", "DiscoDVTConfig", "PlanPrior", "PlanPriorConfig", "Reading"]
+
+def __getattr__(name: str) -> Any:
+    for home in ("configuration", "prior", "discodvt") if name in __all__ else ():
+        found = getattr(import_module(f"discodvt.model.{home}"), name, None)
+        if found is not None:
+            return found
+    raise AttributeError(f"module 'discodvt.model' has no attribute {name!r}")

@@ -8,8 +8,10 @@ from typing import Any
 
 from transformers import BartConfig
 
+from discodvt.model.bottlenecks import bottleneck_class
+from discodvt.model.sizes import PAPER
+
 _NOT_SHAPE = {"transformers_version", "architectures", "dtype", "id2label", "label2id", "problem_type"}
-BOTTLENECKS = ("gumbel", "straight-through", "bits")
 
 
 class DiscoDVTConfig(BartConfig):
@@ -26,20 +28,19 @@ class DiscoDVTConfig(BartConfig):
     decoder_ffn_dim: int = 3072
     decoder_start_token_id: int = 0
     forced_eos_token_id: int | None = None
-    num_codes: int = 256  # K, the latent vocabulary
-    code_width: int = 256  # width of a code's embedding
-    conv_layers: int = 3  # c: each halves the length
-    conv_channels: int = 128
-    bottleneck: str = "gumbel"  # one of BOTTLENECKS
-    code_logit_gain: float = 1.0  # scales the code logits at initialisation; above 1 for models grown from scratch
-    num_relations: int = 21  # ten markers in two directions, and `unknown`
-    relation_width: int = 256
+    num_codes: int = PAPER.num_codes
+    code_width: int = PAPER.code_width
+    conv_layers: int = PAPER.conv_layers
+    conv_channels: int = PAPER.conv_channels
+    bottleneck: str = PAPER.bottleneck
+    code_logit_gain: float = PAPER.code_logit_gain
+    num_relations: int = PAPER.num_relations
+    relation_width: int = PAPER.relation_width
 
     def __post_init__(self, **kwargs: Any) -> None:
-        if self.bottleneck not in BOTTLENECKS:
-            raise ValueError(f"bottleneck {self.bottleneck!r} is unknown; choose one of {', '.join(BOTTLENECKS)}")
-        if self.bottleneck == "bits" and self.num_codes.bit_count() != 1:
-            raise ValueError(f"num_codes is {self.num_codes}; codes made of bits need a power of two")
+        problem = bottleneck_class(self.bottleneck).problem(self.num_codes)
+        if problem:
+            raise ValueError(problem)
         sizes = ("num_codes", "code_width", "conv_layers", "conv_channels", "num_relations", "relation_width")
         for name in sizes:
             if getattr(self, name) < 1:
@@ -77,10 +78,10 @@ class PlanPriorConfig(BartConfig):
     decoder_attention_heads: int = 12
     encoder_ffn_dim: int = 3072
     decoder_ffn_dim: int = 3072
-    bos_token_id: int = 256
-    eos_token_id: int = 257
-    pad_token_id: int = 258
-    num_codes: int = 256
+    bos_token_id: int = PAPER.num_codes
+    eos_token_id: int = PAPER.num_codes + 1
+    pad_token_id: int = PAPER.num_codes + 2
+    num_codes: int = PAPER.num_codes
     max_codes: int = 64
     text_vocab_size: int = 50265
     text_pad_token_id: int = 1

@@ -11,24 +11,33 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import BartConfig, BartForConditionalGeneration, GenerationMixin, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSeq2SeqLM,
+    BartConfig,
+    BartForConditionalGeneration,
+    GenerationMixin,
+    PreTrainedModel,
+)
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.models.bart.modeling_bart import BartEncoder
 
-from discodvt.model.bottleneck import new_bottleneck
+from discodvt.model.bottlenecks import new_bottleneck
 from discodvt.model.configuration import DiscoDVTConfig
 from discodvt.model.relations import RelationHead
 from discodvt.model.resampling import DownSampling, UpSampling
 
 
-class Reading(NamedTuple):
+class PosteriorOutput(NamedTuple):
     """A story as the posterior reads it."""
 
     codes: Tensor  # [B, L] argmax codes, the padding code past the story
     probabilities: Tensor  # [B, L, K]
     mask: Tensor  # [B, L] true where a code stands for part of the story
     latent: Tensor  # [B, T, D] h^z
+    auxiliary: Tensor | None = None  # [B] the bottleneck's own loss, if it has one
 
 
 class DiscoDVT(PreTrainedModel, GenerationMixin):
@@ -47,7 +56,7 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         super().__init__(config)
         self.posterior = BartEncoder(config)
         self.down = DownSampling(config.d_model, config.conv_channels, config.conv_layers)
-        self.bottleneck = new_bottleneck(config)
+        self.bottleneck = new_bottleneck(vars(config))
         self.up = UpSampling(config.code_width, config.conv_channels, config.d_model, config.conv_layers)
         self.generator = BartForConditionalGeneration(config)
         self.relation_head = RelationHead(config.d_model, config.relation_width, config.num_relations)
@@ -92,9 +101,10 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         """Codes made in another way: those already learned stay if they are of one kind, else they are new."""
         before = self.bottleneck
         self.config.bottleneck = name
-        self.bottleneck = new_bottleneck(self.config)
-        if type(before) is type(self.bottleneck):
-            self.bottleneck.load_state_dict(before.state_dict())
+        self.bottleneck = new_bottleneck(vars(self.config))
+        old, new = before.state_dict(), self.bottleneck.state_dict()
+        if {name: weight.shape for name, weight in old.items()} == {name: weight.shape for name, weight in new.items()}:
+            self.bottleneck.load_state_dict(old)
 
     def get_encoder(self, modality: str | None = None) -> nn.Module:
         """The encoder of prompts (the posterior encodes stories, and is no business of `generate`)."""
@@ -116,15 +126,15 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         *,
         temperature: float | None = None,
         noise: Tensor | None = None,
-    ) -> Reading:
+    ) -> PosteriorOutput:
         """Decoder input ids [B, T] to codes and latent; a temperature relaxes the codes, noise [B, L, K] draws them."""
         mask = attention_mask.bool()
         hidden = self.posterior(input_ids=story_ids, attention_mask=attention_mask).last_hidden_state  # [B, T, D]
         features, code_mask = self.down(hidden, mask)  # [B, L, C], [B, L]
-        codes, vectors, probabilities = self.bottleneck(features, code_mask, temperature=temperature, noise=noise)
-        after = self.bottleneck.embed(codes.new_full((len(codes), 1), self.config.padding_code))  # [B, 1, E]
-        latent = self.up(torch.cat([vectors, after], dim=1), story_ids.shape[1])
-        return Reading(codes, probabilities, code_mask, latent)
+        found = self.bottleneck(features, code_mask, temperature=temperature, noise=noise)
+        after = self.bottleneck.embed(found.codes.new_full((len(story_ids), 1), self.config.padding_code))  # [B, 1, E]
+        latent = self.up(torch.cat([found.vectors, after], dim=1), story_ids.shape[1])
+        return PosteriorOutput(found.codes, found.probabilities, code_mask, latent, found.auxiliary)
 
     @torch.no_grad()
     def plan(self, story_ids: Tensor, attention_mask: Tensor) -> Tensor:
@@ -205,3 +215,8 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         if new is not None:
             length = new + 1 + (0 if given is None else given.shape[1])
         return min(length or self.config.max_position_embeddings, self.config.max_position_embeddings)
+
+
+AutoConfig.register(DiscoDVTConfig.model_type, DiscoDVTConfig, exist_ok=True)
+AutoModel.register(DiscoDVTConfig, DiscoDVT, exist_ok=True)
+AutoModelForSeq2SeqLM.register(DiscoDVTConfig, DiscoDVT, exist_ok=True)

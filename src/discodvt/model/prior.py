@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import GenerationMixin, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, GenerationMixin, PreTrainedModel
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.models.bart.modeling_bart import BartDecoder, BartEncoder
@@ -73,3 +73,8 @@ class PlanPrior(PreTrainedModel, GenerationMixin):
             past_key_values=states.past_key_values,
             encoder_last_hidden_state=encoder_outputs[0],
         )
+
+
+AutoConfig.register(PlanPriorConfig.model_type, PlanPriorConfig, exist_ok=True)
+AutoModel.register(PlanPriorConfig, PlanPrior, exist_ok=True)
+AutoModelForSeq2SeqLM.register(PlanPriorConfig, PlanPrior, exist_ok=True)

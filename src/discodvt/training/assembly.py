@@ -115,12 +115,12 @@ def _plan(
     recipe: Recipe, splits: dict[str, Tokens], tokenizer: Any, directory: Path, last: Path | None, _: Accelerator
 ) -> Parts:
     model = _opened(DiscoDVT, last) or plan_model(recipe.model, tokenizer)
-    if recipe.watchdog.restart_dead_codes and model.config.bottleneck == "bits":
+    if recipe.watchdog.restart_dead_codes and not model.bottleneck.restartable:
         raise BadRequest(
-            f"watchdog.restart_dead_codes: {recipe.model.init} has codes made of bits, which have nothing to restart; "
-            "switch it off"
+            f"watchdog.restart_dead_codes: {recipe.model.init} has codes ({model.config.bottleneck}) that have nothing "
+            "to restart; switch it off"
         )
-    noise_shape = (model.config.tokens_per_code, model.config.num_codes)
+    noise_shape = (model.config.tokens_per_code, model.bottleneck.noise_width)
     feeds = {split: _story_feed(recipe, tokens, tokenizer, noise_shape) for split, tokens in splits.items()}
     relation = recipe.loss.relation if recipe.stage == "reconstruct" else 0.0
     loss = recipe.loss

@@ -18,7 +18,6 @@ from accelerate import Accelerator
 from discodvt.config import Recipe
 from discodvt.data.batches import Order
 from discodvt.errors import WorkFailed
-from discodvt.model.bottleneck import GumbelBottleneck
 from discodvt.training.checkpoints import Checkpoints
 from discodvt.training.feeds import Feed
 from discodvt.training.journal import Journal
@@ -229,7 +228,7 @@ class Loop:
         dead = torch.nonzero(codes == 0).flatten()
         used = codes.argsort(descending=True, stable=True)[: len(codes) - len(dead)]
         stage = self.accelerator.unwrap_model(self.stage)
-        if len(dead) and isinstance(stage, Plan) and isinstance(stage.model.bottleneck, GumbelBottleneck):
+        if len(dead) and isinstance(stage, Plan) and stage.model.bottleneck.restartable:
             seed = dropout_seed(self.recipe.seed, self.progress.step, 0)
             random = torch.Generator().manual_seed(seed)
             busy = used[torch.arange(len(dead), device=used.device) % len(used)]

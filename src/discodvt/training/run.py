@@ -126,7 +126,7 @@ def _prepare(recipe: Recipe, directory: Path, accelerator: Accelerator) -> tuple
             min_code_perplexity=recipe.watchdog.min_code_perplexity,
             min_swap_gap=recipe.watchdog.min_swap_gap,
             grace_steps=round(recipe.watchdog.grace * total),
-            restartable=getattr(parts.stage.model.config, "bottleneck", None) != "bits",
+            restartable=getattr(getattr(parts.stage.model, "bottleneck", None), "restartable", False),
         ),
         progress=progress,
         journal=_journal(recipe, directory, progress.step) if accelerator.is_main_process else None,

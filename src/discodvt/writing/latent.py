@@ -1,21 +1,23 @@
 """A plan to the latent h^z that controls the generator: `DiscoDVT.latent` on bare weights (section 3.2)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from discodvt.model.bottlenecks import load_code_book
 from discodvt.writing.weights import Weights
 
 
 class Latent:
     """Code embeddings, then transposed convolutions that each double the length, then a projection."""
 
-    def __init__(self, weights: Weights, conv_layers: int, *, bits: bool) -> None:
+    def __init__(self, weights: Weights, config: Mapping[str, Any]) -> None:
+        conv_layers: int = config["conv_layers"]
         names = [f"up.convolutions.{number}" for number in range(conv_layers)]
-        embedding = weights["bottleneck.embedding.weight"]  # the last row is the padding code
-        self._embedding = _sums_of_bits(embedding) if bits else embedding
+        self._embedding = load_code_book(config, weights.__getitem__)  # the last row is the padding code
         self._convolutions = [(weights[f"{name}.weight"], weights[f"{name}.bias"]) for name in names]
         self._projection = weights["up.projection.weight"], weights["up.projection.bias"]
         self.num_codes = len(self._embedding) - 1
@@ -30,11 +32,3 @@ class Latent:
         for weight, bias in self._convolutions:
             states = F.relu(F.conv_transpose1d(states, weight, bias, stride=2, padding=1))
         return F.linear(states[0, :, :length].t(), *self._projection)
-
-
-def _sums_of_bits(embedding: Tensor) -> Tensor:
-    """Vectors of bits and padding [b + 1, E] to those of all codes and padding [2^b + 1, E]."""
-    bits = len(embedding) - 1
-    numbers = torch.arange(2**bits, device=embedding.device)[:, None]
-    signs = ((numbers >> torch.arange(bits, device=embedding.device)) & 1).to(embedding) * 2 - 1
-    return torch.cat([signs @ embedding[:bits] / bits**0.5, embedding[bits:]])

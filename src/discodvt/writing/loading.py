@@ -47,7 +47,7 @@ def load_writer(source: str | Path | None, device: torch.device, *, int8: bool) 
     generator = _generator(weights.under("generator." if kind == "discodvt" else ""), config, int8)
     latent = None
     if kind == "discodvt":
-        latent = Latent(weights, config["conv_layers"], bits=config["bottleneck"] == "bits")
+        latent = Latent(weights, config)
     prior, codes = None, {}
     if latent is not None and (directory / "prior" / "config.json").exists():
         codes = read_settings(directory / "prior" / "config.json")

@@ -1,16 +1,22 @@
 """The bottleneck against equations 2 and 3, and its interface."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
-from discodvt.model.bottleneck import BitBottleneck, GumbelBottleneck
+from discodvt.model.bottlenecks import BOTTLENECKS, load_code_book, new_bottleneck
+from discodvt.model.bottlenecks.bits import BitBottleneck
+from discodvt.model.bottlenecks.gumbel import GumbelBottleneck, StraightThroughBottleneck
 
 torch.set_num_threads(1)
 
 
 def bottleneck(straight_through: bool = False) -> GumbelBottleneck:
     torch.manual_seed(0)
-    return GumbelBottleneck(4, 6, 3, straight_through=straight_through, logit_gain=3.0)
+    kind = StraightThroughBottleneck if straight_through else GumbelBottleneck
+    return kind(4, 6, 3, logit_gain=3.0)
 
 
 FEATURES = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(1))
@@ -156,3 +162,18 @@ def test_bits_padding_carries_no_gradient_to_the_features():
     bits()(features, MASK, temperature=1.0, noise=torch.randn(2, 5, 8)).vectors.sum().backward()
     assert not features.grad[~MASK].any()
     assert features.grad[MASK].any()
+
+
+@pytest.mark.parametrize("name", BOTTLENECKS)
+def test_a_code_book_read_from_stored_weights_holds_the_vectors_of_all_codes_and_of_padding(name):
+    sizes = {"conv_channels": 4, "num_codes": 8, "code_width": 3, "code_logit_gain": 1.0, "bottleneck": name}
+    module = new_bottleneck(sizes)
+    stored = {f"bottleneck.{key}": weight for key, weight in module.state_dict().items()}
+    book = load_code_book(sizes, stored.__getitem__)
+    assert book.shape == (9, 3)
+    torch.testing.assert_close(book, module.embed(torch.arange(9)), atol=1e-6, rtol=0)
+
+
+def test_bottlenecks_do_without_transformers():
+    code = "import sys, discodvt.model.bottlenecks; sys.exit('transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

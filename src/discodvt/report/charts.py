@@ -4,7 +4,9 @@ Alone stand the relations of an annotated corpus and the code utilisation of sev
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 Spread: TypeAlias = tuple[float, float | None, float | None]  # a value and its interval
 Colors: TypeAlias = Mapping[str, str]
+LETTER_POINTS = 6.0  # the width of a letter, in whichever font a page shows the figure
+TICK_GAP = 8.0  # points between the labels of two ticks
+PIE_TITLE = 24  # letters above a pie
 
 
 def system_colors(systems: Sequence[str]) -> Colors:
@@ -74,7 +79,7 @@ def pies(name: str, title: str, note: str, shares: Mapping[str, Mapping[str, flo
         )[0]
         for wedge, (category, share) in zip(wedges, parts.items(), strict=True):
             drawing.tell(wedge, f"{label}: {category} {100 * share:.2f}%")
-        axes.set_title(figure_text(label), fontsize=9)
+        axes.set_title(fill(figure_text(label), PIE_TITLE), fontsize=9)
     handles = [_patch(color, category) for category, color in CATEGORY_COLORS.items()]
     drawing.figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=9)
     return drawing
@@ -88,6 +93,7 @@ def intervals(
     systems = [system for system in colors if any(system in values for values in scores.values())]
     size = (8.6, rows * (0.55 + 0.24 * len(systems)))
     drawing, panels = new_drawing(name, title, note, rows=rows, columns=columns, size=size, sharey=True)
+    room = (72 * size[0] - LETTER_POINTS * max(map(len, systems))) / columns - 2 * TICK_GAP  # of a panel, in points
     for axes in panels[len(scores) :]:
         axes.set_visible(False)
     for axes, (score, values) in zip(panels, scores.items(), strict=False):
@@ -107,8 +113,8 @@ def intervals(
         axes.set_yticks(range(len(systems)), list(map(figure_text, systems)))
         axes.set_ylim(len(systems) - 0.4, -0.6)
         axes.margins(x=0.12)
+        axes.set_xticks(*_few_ticks(*axes.get_xlim(), room))
         axes.tick_params(axis="y", length=0)
-        axes.locator_params(axis="x", nbins=4)
         axes.grid(axis="x", color=FAINT, linewidth=0.5, alpha=0.6)
         axes.set_axisbelow(True)
         axes.spines["left"].set_visible(False)
@@ -139,9 +145,25 @@ def distributions(
     return drawing
 
 
+def _few_ticks(low: float, high: float, room: float) -> tuple[list[float], list[str]]:
+    """Round numbers between two, two to four that have room for their labels (in points), and the labels."""
+    from matplotlib.ticker import MaxNLocator
+
+    for step, most in product((1, 2, 3), (4, 3, 2)):
+        places = [at for at in map(float, MaxNLocator(most).tick_values(low, high)) if low <= at <= high][::step]
+        digits = next((n for n in range(10) if all(abs(round(at, n) - at) < 1e-9 * abs(high) for at in places)), 10)
+        labels = [f"{place:z.{digits}f}".replace("-", "−") for place in places]
+        if len(places) > 1:
+            apart = room * (places[1] - places[0]) / (high - low)
+            if apart > LETTER_POINTS * max(map(len, labels)) + TICK_GAP:
+                return places, labels
+    return places[:1], labels[:1]
+
+
 def _legend(drawing: Drawing, systems: Sequence[str], colors: Colors) -> None:
     handles = [_patch(colors[system], system) for system in systems]
-    columns = min(len(systems), 5)
+    room = 72 * drawing.figure.get_figwidth() / (LETTER_POINTS * (max(map(len, systems)) + 6))
+    columns = max(1, min(len(systems), 5, int(room)))
     drawing.figure.legend(handles=handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=9)
 
 

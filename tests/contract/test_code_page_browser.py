@@ -1,14 +1,11 @@
 """The code dictionary as a reader meets it: in a real browser, by mouse and by keyboard, light and dark."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from contract.headless import Browser, find_browser
+from contract.reader import Reader, fits_sideways, is_inside, style
 
 from discodvt.report.pages import code_page
-
-TIP = "document.getElementById('tip')"
 
 
 def entry(code: int) -> dict[str, object]:
@@ -43,58 +40,47 @@ STUDY = {
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("codes") / "codes.html"
-    path.write_text(code_page(STUDY), encoding="utf-8")
-    return path
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    page = tmp_path_factory.mktemp("codes") / "codes.html"
+    page.write_text(code_page(STUDY), encoding="utf-8")
+    return page
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    program = find_browser()
-    if program is None:
-        pytest.skip("needs a Chromium (Debian: apt install chromium)")
-    with Browser(program, tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
-
-
-def test_a_piece_explains_its_code_where_it_can_be_seen(browser: Browser, page: Path) -> None:
-    browser.open(page, height=700)
-    assert browser.complaints == []
-    assert [url for url in browser.requests if not url.startswith("data:")] == [page.resolve().as_uri()]
+def test_a_piece_explains_its_code_where_it_can_be_seen(reader: Reader, path: Path) -> None:
+    page = reader.open(path, height=700)
+    tip = page.locator("#tip")
+    assert reader.complaints == []
+    assert [url for url in reader.requests if not url.startswith("data:")] == [path.resolve().as_uri()]
     for section in (1, 15, 30):
-        browser.point_at(f"section:nth-of-type({section}) .piece")
-        assert not browser.ask(f"{TIP}.hidden")
+        page.hover(f"section:nth-of-type({section}) .piece")
+        assert tip.is_visible()
         code = (section - 1) % 4
-        assert f"<b>once</b> upon {code} 7" in browser.ask(f"{TIP}.innerText")  # escaped, not obeyed
-        assert browser.ask("document.querySelectorAll('.same').length") == len(
+        assert f"<b>once</b> upon {code} 7" in tip.inner_text()  # escaped, not obeyed
+        assert page.locator(".same").count() == len(
             [piece for story in STUDY["told"] for piece in story["segments"] if piece[0] == code]
         )
-        at = browser.ask(f"{TIP}.getBoundingClientRect().toJSON()")
-        assert at["left"] >= 0
-        assert browser.ask(f"innerWidth >= {at['right']}")
-        assert at["top"] >= 0
-        assert browser.ask(f"innerHeight >= {at['bottom']}")
-    browser.point_at("h1")
-    assert browser.ask(f"{TIP}.hidden")
+        assert is_inside(page, "#tip")
+    page.hover("h1")
+    assert not tip.is_visible()
 
 
-def test_the_keyboard_reaches_every_piece_and_its_entry(browser: Browser, page: Path) -> None:
-    browser.open(page)
-    browser.press("Tab")
-    assert "upon 0" in browser.ask(f"{TIP}.textContent")
-    browser.press("ArrowRight")
-    assert "upon 1" in browser.ask(f"{TIP}.textContent")
-    browser.press("Escape")
-    assert browser.ask(f"{TIP}.hidden")
-    browser.ask("document.activeElement.click()")
-    assert browser.ask("document.querySelector('article:target').id") == "code-1"
+def test_the_keyboard_reaches_every_piece_and_its_entry(reader: Reader, path: Path) -> None:
+    page = reader.open(path)
+    tip = page.locator("#tip")
+    page.keyboard.press("Tab")
+    assert "upon 0" in tip.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert "upon 1" in tip.inner_text()
+    page.keyboard.press("Escape")
+    assert not tip.is_visible()
+    page.keyboard.press("Enter")
+    assert page.locator("article:target").get_attribute("id") == "code-1"
 
 
-def test_light_dark_and_narrow(browser: Browser, page: Path) -> None:
+def test_light_dark_and_narrow(reader: Reader, path: Path) -> None:
     grounds = []
     for dark in (False, True):
-        browser.open(page, dark=dark, width=400)
-        grounds.append(browser.ask("getComputedStyle(document.body).backgroundColor"))
-        assert browser.ask("document.documentElement.scrollWidth <= innerWidth")
+        page = reader.open(path, dark=dark, width=320)
+        grounds.append(style(page, "body", "backgroundColor"))
+        assert fits_sideways(page)
     assert grounds[0] != grounds[1]

@@ -1,48 +1,36 @@
 """The report as a reader meets it: in a real browser, nothing complains, everything is there, pointing at it tells."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from contract.headless import Browser, find_browser
+from contract.reader import Reader, fits_sideways, is_inside, style
 from pipeline.toy_runs import write_runs
 
 from discodvt.report.report_stage import write_report
 
-TIP = "document.getElementById('tip')"
-
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     write_report(write_runs(folder / "runs"), folder / "out", examples=2)
     return folder / "out" / "report.html"
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    program = find_browser()
-    if program is None:
-        pytest.skip("needs a Chromium (Debian: apt install chromium)")
-    with Browser(program, tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
+def test_the_page_loads_alone_and_nothing_complains(reader: Reader, path: Path) -> None:
+    reader.open(path)
+    assert reader.complaints == []
+    assert [url for url in reader.requests if not url.startswith("data:")] == [path.resolve().as_uri()]
 
 
-def test_the_page_loads_alone_and_nothing_complains(browser: Browser, page: Path) -> None:
-    browser.open(page)
-    assert browser.complaints == []
-    assert [url for url in browser.requests if not url.startswith("data:")] == [page.resolve().as_uri()]
-
-
-def test_every_table_and_figure_can_be_seen(browser: Browser, page: Path) -> None:
-    browser.open(page)
-    heights = "[...document.querySelectorAll('%s')].map(each => each.getBoundingClientRect().height)"
-    tables, figures = browser.ask(heights % "table"), browser.ask(heights % ".drawing svg")
+def test_every_table_and_figure_can_be_seen(reader: Reader, path: Path) -> None:
+    page = reader.open(path)
+    heights = "each => each.map(one => one.getBoundingClientRect().height)"
+    tables, figures = (page.locator(name).evaluate_all(heights) for name in ("table", ".drawing svg"))
     assert len(tables) == 12
     assert len(figures) == 5
     assert min(tables + figures) > 50
-    assert browser.ask("document.querySelectorAll('.example section').length") == 2 * 4
-    assert browser.ask("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator(".example section").count() == 2 * 4
+    assert fits_sideways(page)
 
 
 @pytest.mark.parametrize(
@@ -56,38 +44,35 @@ def test_every_table_and_figure_can_be_seen(browser: Browser, page: Path) -> Non
         (".example mark", "counted by rep-"),
     ],
 )
-def test_pointing_at_things_says_what_they_are(browser: Browser, page: Path, selector: str, told: str) -> None:
-    browser.open(page)
-    assert browser.ask(f"{TIP}.hidden")
-    browser.point_at(selector)
-    assert not browser.ask(f"{TIP}.hidden")
-    assert told in browser.ask(f"{TIP}.textContent")
-    at = browser.ask(f"{TIP}.getBoundingClientRect().toJSON()")
-    assert at["left"] >= 0 <= at["top"]
-    assert browser.ask(f"innerWidth >= {at['right']} && innerHeight >= {at['bottom']}")
-    browser.point_at("h2")
-    assert browser.ask(f"{TIP}.hidden")
+def test_pointing_at_things_says_what_they_are(reader: Reader, path: Path, selector: str, told: str) -> None:
+    page = reader.open(path)
+    tip = page.locator("#tip")
+    assert not tip.is_visible()
+    page.locator(selector).first.hover()
+    assert told in tip.inner_text()
+    assert is_inside(page, "#tip")
+    page.locator("h2").first.hover()
+    assert not tip.is_visible()
 
 
-def test_the_keyboard_reaches_the_same(browser: Browser, page: Path) -> None:
-    browser.open(page)
-    browser.ask("document.querySelector('nav a:last-of-type').focus()")
-    browser.ask("document.querySelector('#figure-relations .mark').focus()")
-    assert "concession" in browser.ask(f"{TIP}.textContent")
-    browser.press("ArrowRight")
-    assert "causal" in browser.ask(f"{TIP}.textContent")
-    browser.press("Escape")
-    assert browser.ask(f"{TIP}.hidden")
-    browser.press("Tab")  # one stop a group: from the pies on to the bars
-    assert browser.ask("document.activeElement.closest('figure').id") == "figure-markers"
+def test_the_keyboard_reaches_the_same(reader: Reader, path: Path) -> None:
+    page = reader.open(path)
+    tip = page.locator("#tip")
+    page.locator("#figure-relations .mark").first.focus()
+    assert "concession" in tip.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert "causal" in tip.inner_text()
+    page.keyboard.press("Escape")
+    assert not tip.is_visible()
+    page.keyboard.press("Tab")  # one stop a group: from the pies on to the bars
+    assert page.evaluate("document.activeElement.closest('figure').id") == "figure-markers"
 
 
-def test_light_and_dark_and_narrow(browser: Browser, page: Path) -> None:
+def test_light_and_dark_and_narrow(reader: Reader, path: Path) -> None:
     grounds = []
     for dark in (False, True):
-        browser.open(page, dark=dark, width=400)
-        grounds.append(browser.ask("getComputedStyle(document.body).backgroundColor"))
-        assert browser.ask("document.documentElement.scrollWidth <= innerWidth")  # tables scroll in their frames
-        ink = "getComputedStyle(document.querySelector('#figure-main text')).fill"
-        assert browser.ask(ink) == browser.ask("getComputedStyle(document.body).color")
+        page = reader.open(path, dark=dark, width=320)
+        grounds.append(style(page, "body", "backgroundColor"))
+        assert fits_sideways(page)  # tables scroll in their frames
+        assert style(page, "#figure-main text", "fill") == style(page, "body", "color")
     assert grounds[0] != grounds[1]

@@ -23,6 +23,7 @@ Spread: TypeAlias = tuple[float, float | None, float | None]  # a value and its 
 Colors: TypeAlias = Mapping[str, str]
 LETTER_POINTS = 6.0  # the width of a letter, in whichever font a page shows the figure
 TICK_GAP = 8.0  # points between the labels of two ticks
+ROUND = (1, 2, 2.5, 5, 10)  # steps between ticks, times a power of ten
 PIE_TITLE = 24  # letters above a pie
 
 
@@ -150,7 +151,8 @@ def _few_ticks(low: float, high: float, room: float) -> tuple[list[float], list[
     from matplotlib.ticker import MaxNLocator
 
     for step, most in product((1, 2, 3), (4, 3, 2)):
-        places = [at for at in map(float, MaxNLocator(most).tick_values(low, high)) if low <= at <= high][::step]
+        ticks = MaxNLocator(most, steps=ROUND).tick_values(low, high)
+        places = [float(at) for at in ticks if low <= at <= high][::step]
         digits = next((n for n in range(10) if all(abs(round(at, n) - at) < 1e-9 * abs(high) for at in places)), 10)
         labels = [f"{place:z.{digits}f}".replace("-", "−") for place in places]
         if len(places) > 1:

@@ -1,0 +1,52 @@
+"""A page as a reader meets it in a real browser."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage, Page
+
+
+class Reader:
+    """Opens pages; `complaints` are errors and warnings of the last one, `requests` what it asked to load."""
+
+    def __init__(self, browser: "Browser") -> None:
+        self._browser = browser
+        self._page: Page | None = None
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+
+    def open(self, path: Path, *, dark: bool = False, width: int = 1200, height: int = 900) -> "Page":
+        """Load a page, the one before is closed."""
+        if self._page is not None:
+            self._page.close()
+        self.complaints, self.requests = [], []
+        size = {"width": width, "height": height}
+        self._page = self._browser.new_page(viewport=size, color_scheme="dark" if dark else "light")  # type: ignore[arg-type]
+        self._page.on("console", self._hear)
+        self._page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self._page.on("request", lambda request: self.requests.append(request.url))
+        self._page.goto(path.resolve().as_uri())
+        return self._page
+
+    def _hear(self, message: "ConsoleMessage") -> None:
+        if message.type in ("error", "warning", "assert"):
+            self.complaints.append(message.text)
+
+
+def is_inside(page: "Page", selector: str) -> bool:
+    """Whether an element stands wholly inside the window."""
+    script = """name => {
+      const at = document.querySelector(name).getBoundingClientRect();
+      return at.left >= 0 && at.top >= 0 && at.right <= innerWidth && at.bottom <= innerHeight;
+    }"""
+    return bool(page.evaluate(script, selector))
+
+
+def fits_sideways(page: "Page") -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
+def style(page: "Page", selector: str, name: str) -> Any:
+    """A computed style of the first element that matches."""
+    return page.locator(selector).first.evaluate("(each, name) => getComputedStyle(each)[name]", name)

@@ -174,7 +174,7 @@ class StageDirectory(ResumableOutput):
         """Yield a temporary path; when the block ends well, it becomes the file `name` at once and whole."""
         final = self.directory / name
         final.parent.mkdir(parents=True, exist_ok=True)
-        with _replacing(final) as partial:
+        with replacing(final) as partial:
             yield partial
 
     def write_json(self, name: str, value: Any) -> None:
@@ -390,7 +390,7 @@ def _locked(output: ResumableOutput) -> Iterator[None]:
 
 
 @contextmanager
-def _replacing(final: Path) -> Iterator[Path]:
+def replacing(final: Path) -> Iterator[Path]:
     """Yield a temporary path that takes the place of `final` when the block ends well."""
     partial = final.with_name(final.name + TEMPORARY)
     try:
@@ -404,7 +404,7 @@ def _replacing(final: Path) -> Iterator[Path]:
 
 
 def _write_json(path: Path, value: Any) -> None:
-    with _replacing(path) as partial:
+    with replacing(path) as partial:
         partial.write_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from discodvt.cli.console import check_writable, err, out, print_json
+from discodvt.cli.console import err, out, print_json
 from discodvt.errors import BadRequest
 
 
@@ -148,12 +148,13 @@ def compare(
 ) -> None:
     """Set measured runs side by side: the effect of the number of CNN layers, for one."""
     from discodvt.evaluation.codes.measure import COMPARED, comparison, read_measured, write_comparison
+    from discodvt.report.pages import check_place
 
     if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
         raise BadRequest(f"--plot {plot}: give a file that ends in .png, .svg or .pdf")
     for path in (table, plot):
         if path is not None:
-            check_writable(path)
+            check_place(path)
     runs = read_measured(measured)
     rows = comparison(runs)
     if table is not None:

@@ -1,14 +1,10 @@
 """What every command prints with: results to standard output, progress and notes to standard error."""
 
 import json
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-
-from discodvt.errors import BadRequest
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -40,13 +36,6 @@ def progress() -> "Progress":
         console=err,
         disable=not err.is_terminal,
     )
-
-
-def check_writable(path: Path) -> None:
-    """Refuse a page that could not be written before the work, not after."""
-    place = path if path.exists() else path.parent
-    if path.is_dir() or not place.exists() or not os.access(place, os.W_OK):
-        raise BadRequest(f"{path}: cannot be written; give a file in a directory that exists")
 
 
 def print_json(value: Any) -> None:

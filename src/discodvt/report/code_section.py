@@ -48,10 +48,13 @@ class CodedStory:
 
     macro: ClassVar[str] = "coded_story"  # of templates/parts.html
 
-    name: str
     system: str
-    prompt: str
     pieces: Sequence[tuple[int, str, str]]  # code, text, tip
+    prompt: str
+
+    @property
+    def name(self) -> str:
+        return stem(self.system)
 
 
 def code_section(systems: Sequence[System], colors: Colors) -> Section | None:
@@ -165,7 +168,7 @@ def _coded_story(system: str, found: dict[str, Any]) -> Iterator[Part]:
     entries = {entry["code"]: entry for entry in found["codes"]}
     for story in found["told"][:1]:
         pieces = [(code, text, _explained(code, entries.get(code))) for code, text in story["segments"]]
-        yield CodedStory(stem(system), system, story["prompt"], pieces)
+        yield CodedStory(system, pieces, story["prompt"])
 
 
 def _explained(code: int, entry: dict[str, Any] | None) -> str:

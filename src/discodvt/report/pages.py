@@ -15,8 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
+from discodvt.artefacts import replacing
 from discodvt.discourse import CATEGORIES, Annotation, category_of
-from discodvt.errors import BadRequest
+from discodvt.errors import BadRequest, WorkFailed
 from discodvt.report.colors import hue
 from discodvt.report.escaping import one_line, printable
 from discodvt.report.terminal import numbered_edus, summary
@@ -110,8 +111,8 @@ def read_meanings(directory: Path) -> dict[int, str]:
         raise BadRequest(f"{path}: no code dictionary ({error!r}); write it again with `discodvt codes`") from None
 
 
-def check_page(path: Path, *, overwrite: bool = False) -> None:
-    """Refuse, before the work, a page that cannot be written or would replace what is not a page of this program."""
+def check_place(path: Path) -> None:
+    """Refuse, before the work, a file that cannot be written where it is to be."""
     folder = path.parent
     if not folder.is_dir():
         raise BadRequest(f"{folder}: {'not a directory' if folder.exists() else 'no such directory'}; create it first")
@@ -119,25 +120,25 @@ def check_page(path: Path, *, overwrite: bool = False) -> None:
         raise BadRequest(f"{path}: a directory; give a file in it")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise BadRequest(f"{folder}: no permission to write in this directory; choose another for {path.name}")
-    if overwrite:
-        return
-    if path.is_symlink():
-        raise BadRequest(f"{path}: a link; give the file itself, or replace the link with --overwrite")
-    if path.exists() and not _is_page(path):
-        raise BadRequest(f"{path}: not a page of discodvt; choose another name, or replace it with --overwrite")
+
+
+def check_page(path: Path, *, overwrite: bool = False) -> None:
+    """Refuse, before the work, a page that cannot be written or would replace what is not a page of this program."""
+    check_place(path)
+    if not overwrite and path.is_symlink():
+        raise BadRequest(f"{path}: a link; give the file itself, or replace the link with `overwrite`", "overwrite")
+    if not overwrite and path.exists() and not _is_page(path):
+        raise BadRequest(f"{path}: no page of discodvt; choose another name, or `overwrite` to replace it", "overwrite")
 
 
 def write_page(path: Path, page: str, *, overwrite: bool = False) -> None:
     """Write a page where `check_page` allows it: whole or not at all, and never through a link."""
     check_page(path, overwrite=overwrite)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("x", encoding="utf-8") as file:
+        with replacing(path) as partial, partial.open("x", encoding="utf-8") as file:
             file.write(page)
-        partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise BadRequest(f"{path}: {error.strerror}; choose another file for the page") from None
+        raise WorkFailed(f"{path}: not written ({error.strerror}); choose another file for the page") from None
 
 
 def _is_page(path: Path) -> bool:

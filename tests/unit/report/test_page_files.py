@@ -21,7 +21,7 @@ def test_a_page_replaces_a_page_and_nothing_else(tmp_path: Path) -> None:
     thesis = tmp_path / "thesis.html"
     thesis.write_text("<html>three years of work</html>")
     for write in (lambda: check_page(thesis), lambda: write_page(thesis, page("three"))):
-        with pytest.raises(BadRequest, match=r"thesis.html: not a page of discodvt; choose another .*overwrite"):
+        with pytest.raises(BadRequest, match=r"thesis.html: no page of discodvt; choose another .*overwrite"):
             write()
     assert thesis.read_text() == "<html>three years of work</html>"
     write_page(thesis, page("three"), overwrite=True)

@@ -106,6 +106,20 @@ def test_a_model_compared_with_itself_gains_nothing(measured):
     assert (gain["value"], gain["low"], gain["high"]) == (0, 0, 0)
 
 
+def test_figures_of_few_stories_are_json_without_nan(home, tmp_path):
+    """Two of three stories have no marker pair: resamples without any made NaN of their accuracy."""
+    measure_codes(home / "writer", home / "corpus", tmp_path / "out", **QUICK | {"max_stories": 3})
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    found = json.loads((tmp_path / "out" / "figures.json").read_text(), parse_constant=refuse)
+    accuracy = found["figures"]["relation_accuracy"]
+    assert accuracy["low"] <= accuracy["value"] <= accuracy["high"]
+    assert accuracy["too_few"] == f"{found['facts']['marker_pairs']} marker pairs, at least 20 are needed"
+    assert "too_few" not in found["figures"]["nll"]
+
+
 def test_a_report_has_a_row_for_every_figure(measured):
     assert [name for rows in WORTH.values() for name in rows] == measured["names"]
 

@@ -181,6 +181,7 @@ def _usage(found: dict[str, Any]) -> str:
 
 def _figure(name: str, figure: dict[str, Any]) -> list[str]:
     ends = "none" if figure["low"] is None else f"{figure['low']:.4f} to {figure['high']:.4f}"
+    ends = "too few" if "too_few" in figure else ends
     return [name.replace("_", " "), f"{figure['value']:.4f}", ends, figure["unit"]]
 
 

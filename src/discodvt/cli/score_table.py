@@ -22,4 +22,7 @@ def number(score: dict[str, Any], key: str) -> str:
 
 
 def interval(score: dict[str, Any]) -> str:
+    """The interval of a score, or of the difference of two; "too few" where it rests on too little."""
+    if any("too_few" in side for side in (score, score.get("a", {}), score.get("b", {}))):
+        return "too few"
     return "none" if score["low"] is None else f"{number(score, 'low')} to {number(score, 'high')}"

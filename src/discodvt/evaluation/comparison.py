@@ -9,7 +9,7 @@ first since they are not independent, else over ten fixed folds of prompts.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from discodvt.evaluation.metrics.word_tokens import Text
 from discodvt.evaluation.scores import RESAMPLES, Mode, Score, metrics_of, read_systems, score
 
 FOLDS = 10
+ROUNDING = 1e-12  # differences of scores closer than this are equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Comparison:
         return "**" if self.p_t_test < 0.01 else "*"
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"stars": self.stars}
+        return asdict(self) | {"a": self.a.as_dict(), "b": self.b.as_dict(), "stars": self.stars}
 
 
 def compare(
@@ -88,13 +89,13 @@ def paired_t_test(differences: Floats) -> float:
     """Two-sided p of Student's paired t-test; differences all alike are certain: no difference, or no doubt of it."""
     from scipy.stats import ttest_1samp  # slow to import, and only comparisons need it
 
-    if np.ptp(differences) == 0:
-        return 1.0 if differences[0] == 0 else 0.0
+    if np.ptp(differences) <= ROUNDING:
+        return 1.0 if abs(differences[0]) <= ROUNDING else 0.0
     return float(ttest_1samp(differences, 0.0).pvalue)
 
 
 def compare_metrics(ours: Metric, theirs: Metric, resampler: Resampler, folds: Weights | None) -> list[Comparison]:
-    """All scores of one family."""
+    """All scores of one family; those that rest on too little are not tested."""
     names = ours.names
     difference = ours.values - theirs.values
     low: Sequence[float | None] = [None] * len(names)
@@ -114,10 +115,13 @@ def compare_metrics(ours: Metric, theirs: Metric, resampler: Resampler, folds: W
         p_t_test = [paired_t_test(column) for column in pairs.T]
     a, b = score(ours, resampler, replicates_a), score(theirs, resampler, replicates_b)
     columns = zip(names, difference.tolist(), low, high, p_bootstrap, p_t_test, strict=True)
-    return [
+    found = [
         Comparison(name, a[name], b[name], by, below, above, p, t_p, t_test, ours.direction, ours.unit)
         for name, by, below, above, p, t_p in columns
     ]
+    few = ours.too_few.keys() | theirs.too_few.keys()
+    untested: dict[str, Any] = {"p_bootstrap": None, "p_t_test": None, "t_test": "none"}
+    return [replace(each, **untested) if each.name in few else each for each in found]
 
 
 def _paired_scores(ours: Metric, theirs: Metric, resampler: Resampler, folds: Weights | None) -> tuple[str, Floats]:

@@ -89,10 +89,11 @@ def replicate(metric: Metric, resampler: Resampler) -> Floats | None:
 
 
 def interval(values: Floats, replicates: Floats, resampling: Resampling, resampler: Resampler) -> tuple[Floats, Floats]:
-    """Low and high ends, [k] each."""
+    """Low and high ends, [k] each; they hold the values."""
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     if resampling == "bootstrap":
         low, high = np.quantile(replicates, tails, axis=0)
         return low, high
     below, above = np.quantile(resampler.scale * (replicates - replicates.mean(axis=0)), tails, axis=0)
-    return values - above, values - below
+    # Halves of a handful may all but one agree: their deviations then lie on one side of their mean.
+    return np.minimum(values - above, values), np.maximum(values - below, values)

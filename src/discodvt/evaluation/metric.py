@@ -5,8 +5,8 @@ took it, or whether a subsample or a fold holds it. A metric computes its suffic
 number of resamples from them: `StoryMean` from scores of each story, `PooledCounts` from counts summed over stories.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -29,6 +29,14 @@ def sum_over_texts(weights: Weights, amounts: NDArray[np.number]) -> Floats:
 Direction: TypeAlias = Literal["higher", "lower", "none"]
 Resampling: TypeAlias = Literal["bootstrap", "subsample", "none"]
 Unit: TypeAlias = Literal["fraction", "tokens", "bits"]
+
+
+FEWEST = 20  # n-grams or marker pairs: a score of fewer varies by luck, and a test may be certain of it
+
+
+def too_few(counts: Mapping[str, float], of: str) -> dict[str, str]:
+    """The scores that rest on fewer than FEWEST counts, by name, with the reason."""
+    return {name: f"{count:.0f} {of}, at least {FEWEST} are needed" for name, count in counts.items() if count < FEWEST}
 
 
 class Metric(Protocol):
@@ -58,6 +66,10 @@ class Metric(Protocol):
     def per_story(self) -> Floats | None:
         """Each story's own scores, [N, k], where they exist."""
 
+    @property
+    def too_few(self) -> Mapping[str, str]:
+        """Scores that rest on too little to be tested, by name, with the reason."""
+
     def under(self, weights: Weights) -> Floats:
         """The scores under each resample: weights [resamples, N] to [resamples, k]."""
 
@@ -72,6 +84,7 @@ class StoryMean:
     per_story: Floats  # [N, k]
     unit: Unit = "fraction"
     resampling: Resampling = "bootstrap"
+    too_few: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def values(self) -> Floats:
@@ -94,6 +107,7 @@ class PooledCounts:
     unit: Unit = "fraction"
     resampling: Resampling = "bootstrap"
     per_story: None = None
+    too_few: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def values(self) -> Floats:

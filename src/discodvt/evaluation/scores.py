@@ -25,7 +25,7 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One score; `low` and `high` are None where no interval can be given."""
+    """One score; `low` and `high` are None where no interval can be given, `too_few` says what it has too little of."""
 
     name: str
     value: float
@@ -35,9 +35,11 @@ class Score:
     signature: str
     direction: Direction
     unit: Unit = "fraction"
+    too_few: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """For JSON; `too_few` only where there is something to say."""
+        return {name: value for name, value in asdict(self).items() if name != "too_few" or value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,10 @@ def score(metric: Metric, resampler: Resampler, replicates: Floats | None) -> di
     n = len(resampler.unit)
     suffix = f"n:{n}|{resampler.signature(metric.resampling)}|discodvt:{__version__}"
     rows = zip(metric.names, metric.definitions, values.tolist(), low, high, strict=True)
+    few = metric.too_few
     return {
-        name: Score(name, value, below, above, n, f"{definition}|{suffix}", metric.direction, metric.unit)
+        name: Score(
+            name, value, below, above, n, f"{definition}|{suffix}", metric.direction, metric.unit, few.get(name)
+        )
         for name, definition, value, below, above in rows
     }

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from discodvt.discourse import CATEGORIES
 from discodvt.report.charts import Colors, Spread, grouped_bars, pies
 from discodvt.report.pages import Part, Section
-from discodvt.report.score_cells import FEW_PAIRS, Dataset, few_pairs, in_percent, paper_block, score_cell, stars
+from discodvt.report.score_cells import TOO_FEW, Dataset, in_percent, paper_block, rests_on_few, score_cell, stars
 from discodvt.report.systems import DISCOURSE, Run, System
 from discodvt.report.table import Cell, Column, Row, Table, with_best
 
@@ -115,14 +115,14 @@ def _cells(
         name = names[column.name]
         if name in scores:
             cell = score_cell(column.name, scores[name], starred.get(name, ""))
-            cells.append(replace(cell, thin=few_pairs(name, scores)))
+            cells.append(replace(cell, thin=rests_on_few(name, scores)))
         else:
             cells.append(Cell())
     return cells
 
 
 def _marked(blocks: Sequence[tuple[str, Sequence[Row]]]) -> str:
-    return f" {FEW_PAIRS}" if any(cell.thin for _, rows in blocks for row in rows for cell in row.cells) else ""
+    return f" {TOO_FEW}" if any(cell.thin for _, rows in blocks for row in rows for cell in row.cells) else ""
 
 
 def _plain(value: float | None) -> Cell:

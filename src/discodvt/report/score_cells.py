@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from discodvt.discourse import CATEGORIES, MARKERS
 from discodvt.errors import BadRequest
-from discodvt.evaluation.discourse.relation_scores import FEWEST_PAIRS
+from discodvt.evaluation.metric import FEWEST
 from discodvt.report.charts import Spread
 from discodvt.report.systems import Run, System
 from discodvt.report.table import Cell, Column, Row
@@ -26,7 +26,7 @@ IN_BITS = ("entropy", "KL")  # the rest of the paper's numbers is in percent
 PAPER_STORIES = 1000  # the paper scores stories to this many prompts
 DECIMALS = {"tokens": 1, "nats per token": 3, "perplexity": 1, "ratio": 3}
 NEEDS_REFERENCES = ("B-", "rB-", "MSJ", "BLEU", "rBLEU", "MAUVE", "length-ref")  # names of scores, by their beginning
-FEW_PAIRS = f"† fewer than {FEWEST_PAIRS} pairs of some marker: neither best nor starred."
+TOO_FEW = f"† fewer than {FEWEST} n-grams, or pairs of some marker: neither best nor starred."
 
 
 def number(value: float, unit: str = "fraction") -> str:
@@ -59,10 +59,10 @@ def in_percent(score: Mapping[str, Any]) -> Spread:
 
 
 def compared(run: Run) -> dict[str, dict[str, Any]]:
-    """The comparisons of a run by score, without the stars of accuracies that rest on a handful of pairs."""
+    """The comparisons of a run by score, without the stars of scores that rest on too little."""
     found = run.content.get("comparison") or {}
     sides = [{name: each[side] for name, each in found.items()} for side in ("a", "b")]
-    few = {name for name in found if any(few_pairs(name, scores) for scores in sides)}
+    few = {name for name in found if any(rests_on_few(name, scores) for scores in sides)}
     return {name: each | ({"stars": ""} if name in few else {}) | {"thin": name in few} for name, each in found.items()}
 
 
@@ -93,14 +93,19 @@ def _comparisons(system: System, systems: Sequence[System], kind: str) -> Iterat
                 yield run, -1
 
 
-def few_pairs(name: str, scores: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether `name` is an accuracy over a marker with too few pairs; `scores` are all of its system."""
+def rests_on_few(name: str, scores: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether `name` rests on too few n-grams or pairs; `scores` are all of its system.
+
+    Scores say so themselves; of accuracies written by older versions the pairs are in the signatures.
+    """
+    if "too_few" in scores.get(name, {}):
+        return True
     kind, _, of = name.partition("-")
     if kind != "accuracy":
         return False
     markers = CATEGORIES.get(of, (of,)) if of else MARKERS
     counts = (_pairs(scores[f"accuracy-{marker}"]) for marker in markers if f"accuracy-{marker}" in scores)
-    return any(count is not None and count < FEWEST_PAIRS for count in counts)
+    return any(count is not None and count < FEWEST for count in counts)
 
 
 def _pairs(score: Mapping[str, Any]) -> int | None:

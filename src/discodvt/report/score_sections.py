@@ -8,14 +8,15 @@ from discodvt.evaluation.scores import Mode
 from discodvt.report.charts import Colors, Spread, intervals
 from discodvt.report.pages import Part, Section
 from discodvt.report.score_cells import (
-    FEW_PAIRS,
     NEEDS_REFERENCES,
+    TOO_FEW,
     Dataset,
     compared,
     in_percent,
     interval_of,
     number,
     paper_block,
+    rests_on_few,
     score_cell,
     stars,
 )
@@ -100,7 +101,9 @@ def _table(
     if mode == "paper":
         blocks += paper_block(name, columns, beside)
     starred = any(cell.stars for row in ours for cell in row.cells)
-    return Table(name, title, f"{_counted(systems, mode)} {STARS if starred else ''}".strip(), columns, blocks)
+    thin = any(cell.thin for _, rows in blocks for row in rows for cell in row.cells)
+    notes = [_counted(systems, mode), *[STARS] * starred, *[TOO_FEW] * thin]
+    return Table(name, title, " ".join(notes), columns, blocks)
 
 
 def _cells(system: System, among: Sequence[System], mode: Mode, columns: Sequence[Column]) -> list[Cell]:
@@ -111,7 +114,8 @@ def _cells(system: System, among: Sequence[System], mode: Mode, columns: Sequenc
         if _against_itself(system, column.name):
             cells.append(Cell(tip="the references against themselves"))
         elif column.name in scores:
-            cells.append(score_cell(column.name, scores[column.name], starred.get(column.name, "")))
+            cell = score_cell(column.name, scores[column.name], starred.get(column.name, ""))
+            cells.append(replace(cell, thin=rests_on_few(column.name, scores)))
         else:
             cells.append(Cell())
     return cells
@@ -159,7 +163,7 @@ def _comparison_table(run: Run, other: str) -> Table:
     shown = list(_compared(run))
     rows = [Row(Column(name, each["direction"]).heading, list(_comparison_cells(name, each))) for name, each in shown]
     note = f"{run.content['stories']:,} stories each, {kind} scores."
-    note += f" {FEW_PAIRS}" if any(each["thin"] for _, each in shown) else ""
+    note += f" {TOO_FEW}" if any(each["thin"] for _, each in shown) else ""
     return Table(
         f"compare-{kind}-{stem(run.name)}-{stem(other)}",
         f"{run.name} against {other}",

@@ -8,7 +8,7 @@ from scipy.stats import ttest_rel
 
 from discodvt.errors import BadRequest
 from discodvt.evaluation import compare, evaluate
-from discodvt.evaluation.comparison import compare_metrics
+from discodvt.evaluation.comparison import compare_metrics, paired_t_test
 from discodvt.evaluation.intervals import make_resampler
 from discodvt.evaluation.metric import StoryMean
 
@@ -44,6 +44,39 @@ def test_a_clear_loss_is_seen_by_every_test_and_starred():
     assert {name: each.t_test for name, each in found.items()} == dict.fromkeys(found, "story") | dict.fromkeys(
         ("MSJ-2", "MSJ-3", "D-4", "D-5"), "fold"
     )
+
+
+def test_distinct_of_a_handful_of_ngrams_says_too_few_and_is_not_tested():
+    """Halves of few n-grams gave intervals that lay beside the value, and stars for differences of one n-gram."""
+    known = [["a", "b", "c", "d"]] * 30
+    ours = [["a", "b", "c", "d"] if n < 4 else ["x"] * 6 for n in range(30)]  # four 4-grams with known tokens
+    theirs = [["d", "c", "b", "a"][n % 2 :] * 2 for n in range(30)]
+    found = compare(ours, theirs, known, resamples=100)
+    few = found["D-4"]
+    assert few.a.too_few == "4 n-grams, at least 20 are needed"
+    assert few.b.too_few is None
+    assert few.a.low <= few.a.value <= few.a.high
+    assert (few.p_bootstrap, few.p_t_test, few.t_test, few.stars) == (None, None, "none", "")
+    assert few.as_dict()["a"]["too_few"]
+    assert "too_few" not in few.as_dict()["b"]
+    modern = evaluate(ours, known, mode="modern", resamples=50)
+    assert modern["LD-5"].too_few  # the references have no 5-gram to sample like
+
+
+def test_an_interval_of_distinct_holds_its_value():
+    for seed in range(60):
+        rng = random.Random(seed)
+        count, length = rng.choice((2, 4, 8, 12)), rng.choice((4, 5, 6, 8))
+        stories = texts(count, seed=seed, words=6, length=length)
+        found = compare(stories, texts(count, seed=seed + 99, words=6, length=length), stories, resamples=60, seed=seed)
+        for name in ("D-4", "D-5"):
+            for each, value in ((found[name].a, found[name].a.value), (found[name], found[name].difference)):
+                assert each.low - 1e-12 <= value <= each.high + 1e-12, (seed, name)
+
+
+def test_differences_that_are_rounding_are_no_differences():
+    assert paired_t_test(np.array([1e-17, -1e-17, 3e-17])) == 1.0
+    assert paired_t_test(np.full(4, 0.25) + np.array([0, 1e-17, 0, -1e-17])) == 0.0
 
 
 def test_noise_is_rarely_starred():

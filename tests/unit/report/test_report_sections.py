@@ -9,7 +9,7 @@ from discodvt.errors import BadRequest
 from discodvt.report.code_section import code_section
 from discodvt.report.drawing import Drawing
 from discodvt.report.pages import Section
-from discodvt.report.score_cells import check_scale, few_pairs, number, paper_block, stars
+from discodvt.report.score_cells import check_scale, number, paper_block, rests_on_few, stars
 from discodvt.report.score_sections import comparison_section, score_sections
 from discodvt.report.systems import Run, System
 from discodvt.report.table import Column, Table
@@ -138,12 +138,12 @@ def test_an_accuracy_of_a_handful_of_pairs_earns_nothing() -> None:
         return {f"accuracy-{marker}": {"signature": f"macro-accuracy|pairs:{n}|n:9"} for marker, n in counts.items()}
 
     held = accuracies(1, 50)
-    assert [few_pairs(f"accuracy-{name}", held) for name in ("because", "so", "and")] == [True, False, False]
-    assert few_pairs("accuracy-causal", held)  # its rarest marker decides
-    assert few_pairs("accuracy", held)
-    assert not few_pairs("accuracy-conjunction", held)
-    assert not few_pairs("share-because", held)
-    assert not few_pairs("accuracy", accuracies(20, 50))
+    assert [rests_on_few(f"accuracy-{name}", held) for name in ("because", "so", "and")] == [True, False, False]
+    assert rests_on_few("accuracy-causal", held)  # its rarest marker decides
+    assert rests_on_few("accuracy", held)
+    assert not rests_on_few("accuracy-conjunction", held)
+    assert not rests_on_few("share-because", held)
+    assert not rests_on_few("accuracy", accuracies(20, 50))
     run = scored("disco", against="plain", shift=0.1)
     each = run.content["comparison"]["B-1"]
     few, many = ({"signature": f"s|pairs:{n}"} for n in (1, 90))
@@ -153,6 +153,7 @@ def test_an_accuracy_of_a_handful_of_pairs_earns_nothing() -> None:
     }
     system = System("disco", [run])
     assert stars(system, [system], "paper") == {"accuracy-so": "", "accuracy-and": "**"}
+    assert rests_on_few("D-4", {"D-4": {"signature": "s", "too_few": "4 n-grams, at least 20 are needed"}})
 
 
 def measured(name: str, layers: int) -> Run:

@@ -5,6 +5,7 @@ sums of each story are enough for a percentile bootstrap over stories; figures o
 and their difference is paired. Each group returns figures by name, and the facts needed to read them.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +17,13 @@ from discodvt import __version__
 from discodvt.data.ragged import Ragged
 from discodvt.data.tokens import Tokens
 from discodvt.discourse.labels import LABELS
-from discodvt.errors import BadRequest
+from discodvt.errors import BadRequest, WorkFailed
 from discodvt.evaluation.codes.checkpoints import Planner
 from discodvt.evaluation.codes.code_bigram import fit_models
 from discodvt.evaluation.codes.inference import EduPairs, exchanged, marker_pairs, plans_of, prior_losses, story_losses
 from discodvt.evaluation.codes.probe import probe, right_answers
 from discodvt.evaluation.intervals import LEVEL, Resampler
-from discodvt.evaluation.metric import Direction, Floats, Weights
+from discodvt.evaluation.metric import Direction, Floats, Weights, too_few
 from discodvt.model import PlanPrior
 
 Figure = dict[str, Any]
@@ -42,8 +43,12 @@ class Ratio:
         return float(self.above.sum() / self.below.sum())
 
     def under(self, weights: Weights) -> Floats:
-        """The ratio under each resample: weights [resamples, N] to [resamples]."""
-        return np.asarray((weights @ self.above) / (weights @ self.below))
+        """The ratio under each resample: weights [resamples, N] to [resamples].
+
+        A resample without anything to divide by (no pair in any of its stories) takes the ratio of all stories.
+        """
+        below = weights @ self.below
+        return np.where(below > 0, (weights @ self.above) / np.where(below > 0, below, 1), self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +58,34 @@ class Measured:
     resampler: Resampler
 
     def figure(
-        self, meaning: str, *ratios: Ratio, unit: str, direction: Direction = "none", combine: Combine = lambda one: one
+        self,
+        meaning: str,
+        *ratios: Ratio,
+        unit: str,
+        direction: Direction = "none",
+        combine: Combine = lambda one: one,
+        few: str | None = None,
     ) -> Figure:
-        """`combine` of the ratios (a difference, an exponential), its interval under common resamples."""
-        low = high = None
+        """`combine` of the ratios (a difference, an exponential), its interval under common resamples.
+
+        `few` says what it has too little of. A figure that is not a finite number is refused: JSON has none.
+        """
+        value, low, high = float(combine(*(ratio.value for ratio in ratios))), None, None
+        if not math.isfinite(value):
+            raise WorkFailed(f"{meaning}: the model gives no finite number; look at its weights and its training log")
         if self.resampler.possible:
             replicates = [np.concatenate(parts) for parts in zip(*self._under(ratios), strict=True)]
             low, high = np.quantile(combine(*replicates), [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
         stories = len(self.resampler.unit)
         return {
-            "value": float(combine(*(ratio.value for ratio in ratios))),
+            "value": value,
             "low": low,
             "high": high,
             "n": stories,
             "unit": unit,
             "direction": direction,
             "signature": f"{meaning}|n:{stories}|{self.resampler.signature('bootstrap')}|discodvt:{__version__}",
+            **({"too_few": few} if few else {}),
         }
 
     def _under(self, ratios: tuple[Ratio, ...]) -> list[list[Floats]]:
@@ -135,11 +152,12 @@ def reconstruction(held: Stories, plain: BartForConditionalGeneration | None, me
 
 def relations(held: Stories, train: Stories, plain: Planner | None, measured: Measured, *, seed: int) -> Group:
     """Accuracy among the 20 marker labels: of the model's own head, of the commonest label, of fresh heads."""
-    share: dict[str, Any] = {"unit": "fraction", "direction": "higher"}
-    gain = share | {"combine": difference}
     seen, asked = (marker_pairs(stories.planner, stories.tokens, stories.plans) for stories in (train, held))
     if len(asked.labels) == 0 or len(seen.labels) == 0:
         raise BadRequest("no two EDUs joined by a marker in the stories read; annotate the corpus again")
+    few = too_few({"pairs": len(asked.labels)}, "marker pairs").get("pairs")
+    share: dict[str, Any] = {"unit": "fraction", "direction": "higher", "few": few}
+    gain = share | {"combine": difference}
     majority = int(seen.labels.bincount().argmax())
     width = held.planner.model.config.relation_width
     own = held.per_pair(right_answers(held.planner.model.relation_head, asked), asked)

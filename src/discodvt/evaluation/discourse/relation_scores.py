@@ -7,7 +7,7 @@ random halves; shares and accuracies are bootstrapped.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,8 +15,12 @@ from discodvt.discourse.labels import CATEGORIES, MARKERS
 from discodvt.evaluation.comparison import Comparison, compare_metrics, fixed_folds
 from discodvt.evaluation.discourse.marker_pairs import PairedStory
 from discodvt.evaluation.intervals import make_resampler, replicate
-from discodvt.evaluation.metric import Flags, Floats, Ints, PooledCounts
+from discodvt.evaluation.metric import Flags, Floats, Ints, PooledCounts, too_few
 from discodvt.evaluation.scores import Score, score
+
+UNUSED = 0.5  # pairs: a category people use and the model never does would make the divergence infinite
+# [markers, categories]: which marker belongs to which category
+MEMBERSHIP: Floats = np.array([[marker in members for members in CATEGORIES.values()] for marker in MARKERS], float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +65,12 @@ def score_marker_counts(ours: MarkerCounts, human: MarkerCounts, *, resamples: i
 def compare_marker_counts(
     a: MarkerCounts, b: MarkerCounts, human: MarkerCounts, *, resamples: int, seed: int
 ) -> dict[str, Comparison]:
-    """Two systems on the same prompts, story by story; accuracies over the markers both of them use.
-
-    Accuracies that rest on too few pairs are shown without a test.
-    """
+    """Two systems on the same prompts, story by story; accuracies over the markers both of them use."""
     resampler = make_resampler(len(a.total), a.prompts, resamples=resamples, seed=seed)
     folds = fixed_folds(resampler, a.prompts)
     shared = np.asarray(a.known & b.known)
     families = zip(_families(a, human, shared), _families(b, human, shared), strict=True)
-    found = {each.name: each for ours, theirs in families for each in compare_metrics(ours, theirs, resampler, folds)}
-    for name in too_few_to_test(a.total, among=shared) | too_few_to_test(b.total, among=shared):
-        found[name] = replace(found[name], p_bootstrap=None, p_t_test=None, t_test="none")
-    return found
+    return {each.name: each for ours, theirs in families for each in compare_metrics(ours, theirs, resampler, folds)}
 
 
 def _families(ours: MarkerCounts, human: MarkerCounts, among: Flags) -> list[PooledCounts]:
@@ -82,9 +80,6 @@ def _families(ours: MarkerCounts, human: MarkerCounts, among: Flags) -> list[Poo
         entropy_score(ours.total),
         divergence_score(ours.total, human.total.sum(axis=0)),
     ]
-
-
-FEWEST_PAIRS = 20  # of a marker: fewer give an accuracy without spread, and a test that is certain of it
 
 
 def accuracy_scores(right: Floats, total: Floats, *, among: Flags | None = None) -> PooledCounts:
@@ -100,9 +95,8 @@ def accuracy_scores(right: Floats, total: Floats, *, among: Flags | None = None)
     def score(sums: Floats) -> Floats:
         sampled_right, sampled_total = np.split(sums, 2, axis=1)
         # A resample without a pair of some marker takes the accuracy of all stories for it.
-        accuracy = np.where(
-            sampled_total > 0, sampled_right / np.maximum(sampled_total, 1), overall
-        )  # [resamples, markers]
+        shares = sampled_right / np.maximum(sampled_total, 1)  # [resamples, markers]
+        accuracy = np.where(sampled_total > 0, shares, overall)
         return np.stack([accuracy[:, places].mean(axis=1) for places in groups.values()], axis=1)
 
     return PooledCounts(
@@ -114,13 +108,8 @@ def accuracy_scores(right: Floats, total: Floats, *, among: Flags | None = None)
         direction="higher",
         counts=np.concatenate([right, total], axis=1),
         score=score,
+        too_few=too_few({name: pairs[places].min() for name, places in groups.items()}, "pairs"),
     )
-
-
-def too_few_to_test(total: Floats, *, among: Flags) -> set[str]:
-    """The scores that rest on fewer than FEWEST_PAIRS pairs of some marker."""
-    pairs = total.sum(axis=0)
-    return {name for name, places in _groups(among).items() if pairs[places].min() < FEWEST_PAIRS}
 
 
 def _groups(known: Flags) -> dict[str, list[int]]:
@@ -131,11 +120,6 @@ def _groups(known: Flags) -> dict[str, list[int]]:
         groups[f"accuracy-{category}"] = [places[marker] for marker in markers if marker in places]
     groups |= {f"accuracy-{marker}": [place] for marker, place in places.items()}
     return {name: members for name, members in groups.items() if members}
-
-
-# [markers, categories]: which marker belongs to which category
-MEMBERSHIP: Floats = np.array([[marker in members for members in CATEGORIES.values()] for marker in MARKERS], float)
-UNUSED = 0.5  # pairs: a category the model never uses would make the divergence infinite
 
 
 def fractions(counts: Floats) -> Floats:
@@ -149,8 +133,9 @@ def entropy_bits(shares: Floats) -> Floats:
 
 
 def kl_bits(human: Floats, model: Floats) -> Floats:
-    """KL(human || model) in bits of distributions [..., k]; the model's must have no zero."""
-    return np.asarray((human * np.log2(np.where(human > 0, human, 1) / model)).sum(axis=-1))
+    """KL(human || model) in bits of distributions [..., k]; the model has no zero where people have none."""
+    ratio = np.where(human > 0, human, 1) / np.where(human > 0, model, 1)
+    return np.asarray((human * np.log2(ratio)).sum(axis=-1))
 
 
 def share_scores(counts: Floats) -> PooledCounts:
@@ -180,18 +165,26 @@ def entropy_score(counts: Floats) -> PooledCounts:
         score=lambda sums: entropy_bits(fractions(sums @ MEMBERSHIP))[:, None],
         unit="bits",
         resampling="subsample",
+        too_few=too_few({"entropy": counts.sum()}, "pairs"),
     )
 
 
 def divergence_score(counts: Floats, human: Floats) -> PooledCounts:
     """KL(human || model) of the category shares; the human counts [markers] are taken as given, not resampled."""
     target = fractions(human @ MEMBERSHIP)
+
+    def score(sums: Floats) -> Floats:
+        found = sums @ MEMBERSHIP
+        # Nothing is added where people have no pair either: the same counts must diverge by 0.
+        return kl_bits(target, fractions(np.where((found == 0) & (target > 0), UNUSED, found)))[:, None]
+
     return PooledCounts(
         names=("KL",),
         definitions=(f"relation-kl:human-model|bits|over:categories|unused:{UNUSED}-pairs|human:fixed",),
         direction="lower",
         counts=counts,
-        score=lambda sums: kl_bits(target, fractions(np.maximum(sums @ MEMBERSHIP, UNUSED)))[:, None],
+        score=score,
         unit="bits",
         resampling="subsample",
+        too_few=too_few({"KL": counts.sum()}, "pairs"),
     )

@@ -13,7 +13,7 @@ sacrebleu turns the sums into a score. Fractions, not percent.
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -70,6 +70,7 @@ class CorpusBleu:
     unit: Unit = "fraction"
     resampling: Resampling = "bootstrap"
     per_story: None = None
+    too_few: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def definitions(self) -> tuple[str, ...]:

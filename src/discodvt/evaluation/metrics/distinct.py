@@ -6,6 +6,7 @@ Modern mode rarefies instead (Hurlbert 1971; for words HD-D, McCarthy & Jarvis 2
 n-grams in a random sample of k of them, exact by the hypergeometric distribution. k is a quarter of the n-grams of the
 shortest of references and stories, stands in the signature, and is common to the systems of a comparison. Expectation-
 adjusted distinct (Liu et al. 2022) was left aside: its correction assumes uniform words, and for n above 1 vanishes.
+Over a handful of n-grams halves say little: such a score says `too_few` and is not tested.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import gammaln
 
-from discodvt.evaluation.metric import Direction, Floats, Resampling, Unit, Weights, sum_over_texts
+from discodvt.evaluation.metric import Direction, Floats, Resampling, Unit, Weights, sum_over_texts, too_few
 from discodvt.evaluation.metrics.ngrams import Parts, count_ngrams, sum_over_ngrams
 from discodvt.evaluation.metrics.word_tokens import WordTokens
 
@@ -48,6 +49,13 @@ class Distinct:
             [pool.rarefied_share(weights, sample) for pool, sample in zip(self._pools, self.samples, strict=True)],
             axis=1,
         )
+
+    @cached_property
+    def too_few(self) -> dict[str, str]:
+        totals = [int(pool.totals.sum()) for pool in self._pools]
+        if self.samples is not None:  # of the references and the other system, whoever has fewest
+            totals = [min(total, 4 * sample) for total, sample in zip(totals, self.samples, strict=True)]
+        return too_few(dict(zip(self.names, totals, strict=True)), "n-grams")
 
     @cached_property
     def _pools(self) -> list["_Pool"]:

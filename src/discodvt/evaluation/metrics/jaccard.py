@@ -6,7 +6,7 @@ their absolute differences, that ratio is (s - d) / (s + d). An order of which n
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -29,6 +29,7 @@ class Jaccard:
     unit: Unit = "fraction"
     resampling: Resampling = "subsample"
     per_story: None = None
+    too_few: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def definitions(self) -> tuple[str, ...]:

@@ -4,8 +4,8 @@ The package measures how far two clouds of features lie apart. It opens models b
 are taken here, as it would take them: of each text the last layer's state at the last token.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import version
@@ -35,6 +35,7 @@ class Mauve:
     unit: Unit = "fraction"
     resampling: Resampling = "none"
     per_story: None = None
+    too_few: Mapping[str, str] = field(default_factory=dict)
 
     def under(self, weights: Weights) -> Floats:
         raise NotImplementedError("MAUVE is not resampled")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from discodvt.errors import WorkFailed
 from discodvt.evaluation.codes.plan_gain import Measured, Ratio, difference, exponential, perplexity_ratio
 from discodvt.evaluation.intervals import make_resampler
 
@@ -42,6 +43,23 @@ def test_a_difference_is_paired():
 def test_perplexity_is_the_exponential_of_the_mean():
     figure = measured(2).figure("toy", Ratio(np.log([8.0, 2.0]), np.ones(2)), combine=exponential, unit="perplexity")
     assert figure["value"] == pytest.approx(4)
+
+
+def test_resamples_without_a_pair_leave_the_interval_a_number():
+    """One story in ten has pairs: most resamples of ten stories miss it, and 0 / 0 was written into JSON."""
+    pairs = np.array([30.0] + [0.0] * 9)
+    figure = measured(10).figure("toy", Ratio(pairs / 2, pairs), unit="fraction")
+    assert (figure["value"], figure["low"], figure["high"]) == (0.5, 0.5, 0.5)
+
+
+def test_a_figure_that_rests_on_too_little_says_so():
+    figure = measured(5).figure("toy", Ratio(np.ones(5), np.ones(5)), unit="fraction", few="5 marker pairs")
+    assert (figure["value"], figure["low"], figure["high"], figure["too_few"]) == (1, 1, 1, "5 marker pairs")
+
+
+def test_a_model_that_gives_no_numbers_is_refused():
+    with pytest.raises(WorkFailed, match="no finite number"):
+        measured(2).figure("nll", Ratio(np.array([np.nan, 1.0]), np.ones(2)), unit="nats")
 
 
 @pytest.mark.parametrize(("stories", "resamples"), [(1, 400), (5, 0)])

@@ -57,6 +57,12 @@ def test_a_category_never_used_leaves_the_divergence_finite():
     assert np.isfinite(found)
 
 
+def test_the_same_counts_diverge_by_nothing_also_where_a_category_is_unused():
+    """41 pairs of three categories: half a pair for the fourth made 0.0175 bits of human stories against themselves."""
+    counts = np.array([[41.0 / 3 * (marker in ("so", "then", "and")) for marker in MARKERS]])
+    assert divergence_score(counts, counts.sum(axis=0)).values == pytest.approx([0])
+
+
 def stories(*markers: str, count: int = 1) -> list[PairedStory]:
     told = [StoryLine(f"line {n}", str(n), f"{markers} {n}", "text") for n in range(count)]
     return [PairedStory(each, [Pair("a", "b", marker) for marker in markers]) for each in told]
@@ -83,14 +89,14 @@ def test_macro_accuracy_is_the_mean_over_markers_not_over_pairs():
 
 
 def test_every_score_has_interval_count_and_signature():
-    told = stories("and", count=6) + stories("so", "although", count=6)
-    found = predicted("and", count=6).tolist() + predicted("so", "and", count=6).tolist()
+    told = stories("and", count=7) + stories("so", "although", count=7)
+    found = predicted("and", count=7).tolist() + predicted("so", "and", count=7).tolist()
     counted = count_markers(told, np.array(found))
     scores = score_marker_counts(counted, counted, resamples=60, seed=2)
     for score in scores.values():
         assert score.low <= score.value + 1e-12
         assert score.value <= score.high + 1e-12
-        assert score.n == 12
+        assert score.n == 14
         assert "seed:2" in score.signature
     assert {name: scores[f"share-{name}"].value for name in CATEGORIES} == pytest.approx(
         {"concession": 1 / 3, "causal": 1 / 3, "temporal": 0, "conjunction": 1 / 3}
@@ -129,4 +135,5 @@ def test_an_accuracy_of_too_few_pairs_is_not_tested():
         for count in (19, 20)
     )
     assert (few.difference, few.p_t_test, few.p_bootstrap, few.stars) == (1.0, None, None, "")
+    assert few.a.too_few == "19 pairs, at least 20 are needed"
     assert enough.stars == "**"

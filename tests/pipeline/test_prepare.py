@@ -227,8 +227,8 @@ def test_killed_and_run_again(tmp_path: Path, run: Program) -> None:
 PEAK = """
 import sys
 from pathlib import Path
-from discodvt.corpus import Table, prepare
-prepare(Table("jsonl", [Path(sys.argv[1])]), Path(sys.argv[2]))
+from discodvt.corpus import TabularFiles, prepare
+prepare(TabularFiles("jsonl", [Path(sys.argv[1])]), Path(sys.argv[2]))
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
 

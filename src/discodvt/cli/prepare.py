@@ -56,6 +56,7 @@ def _prepare(
     min_words: Annotated[int | None, typer.Option(help="Drop stories with fewer words.")] = None,
     max_words: Annotated[int | None, typer.Option(help="Drop stories with more words.")] = None,
     cut: Annotated[bool, typer.Option("--cut", help="Cut those at the last sentence end that fits instead.")] = False,
+    max_story_mb: Annotated[int, typer.Option(help="Longest line, and longest story, that is read, in MB.")] = 16,
     limit: Annotated[int | None, typer.Option(help="Stop after so many stories (of each split, if given).")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what the directory holds.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
@@ -77,7 +78,7 @@ def _prepare(
         def show(read: int, total: int, stories: int) -> None:
             bar.update(task, completed=read >> 20, total=total >> 20 or None, rate=f"MB, {stories:,} stories")
 
-        summary = prepare(source, out, options, overwrite=overwrite, on_progress=show)
+        summary = prepare(source, out, options, max_story_mb=max_story_mb, overwrite=overwrite, on_progress=show)
     if json:
         console.print_json({"out": str(out), "already_complete": summary.already_complete, **summary.facts})
     else:
@@ -167,7 +168,7 @@ def hf(
 ) -> "Source":
     """A dataset of the Hugging Face Hub, streamed (needs the extra `hub`)."""
     from discodvt.corpus import HubDataset
-    from discodvt.corpus.readers.hub import parse_split_map
+    from discodvt.corpus.tabular import parse_split_map
 
     columns = _columns(story_column, prompt_column, id_column, prompt_from, keep_first_sentence)
     splits = parse_split_map(split_map) if split_map else {}
@@ -190,13 +191,13 @@ def _table(kind: str, about: str) -> Callable[..., "Source"]:
         prompt_from: From = PromptFrom.COLUMN,
         keep_first_sentence: KeepFirst = False,
     ) -> "Source":
-        from discodvt.corpus import Table
+        from discodvt.corpus import TabularFiles
 
         if bool(sources) == bool(train or valid or test):
             raise BadRequest(f"give {kind} files as FILE... OUT, or as --train FILE --valid FILE --test FILE OUT")
         given = {split: path for split, path in (("train", train), ("valid", valid), ("test", test)) if path}
         columns = _columns(story_column, prompt_column, id_column, prompt_from, keep_first_sentence)
-        return Table(kind, sources or (), columns=columns, given=given)
+        return TabularFiles(kind, sources or (), columns=columns, given=given)
 
     table.__name__, table.__doc__ = kind, f"{about}; files named train, valid and test are those splits."
     return table

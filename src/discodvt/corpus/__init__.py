@@ -3,9 +3,9 @@
 prepare(Wikiplots(Path("wikiplots")), Path("corpus"), Options(min_words=50))
 """
 
-from discodvt.corpus.columns import Columns
-from discodvt.corpus.preparation import Options, prepare
-from discodvt.corpus.readers import Books, HubDataset, Table, Wikiplots, WritingPrompts
+from discodvt.corpus.books import Books
+from discodvt.corpus.paper_corpora import Wikiplots, WritingPrompts
+from discodvt.corpus.preparation import Options, Summary, prepare
 from discodvt.corpus.records import (
     ANNOTATED_SCHEMA,
     CORPUS_SCHEMA,
@@ -20,8 +20,8 @@ from discodvt.corpus.records import (
     write_rows,
 )
 from discodvt.corpus.sentences import cut_to_words, first_sentence, iter_sentences, split_sentences
-from discodvt.corpus.sources import Part, Row, Source
-from discodvt.corpus.summary import Summary
+from discodvt.corpus.sources import Source, SourcePart, SourceRow
+from discodvt.corpus.tabular import Columns, HubDataset, TabularFiles
 
 __all__ = [
     "ANNOTATED_SCHEMA",
@@ -32,12 +32,12 @@ __all__ = [
     "Example",
     "HubDataset",
     "Options",
-    "Part",
-    "Row",
     "RowWriter",
     "Source",
+    "SourcePart",
+    "SourceRow",
     "Summary",
-    "Table",
+    "TabularFiles",
     "Wikiplots",
     "WritingPrompts",
     "columns_of",

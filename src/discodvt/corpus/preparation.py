@@ -5,26 +5,29 @@ the source gives are kept and read test first, then valid, then train, so that o
 without them (or when shares are asked for) a split is drawn for each prompt. A run that was killed starts again.
 """
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from discodvt.artefacts import StageDirectory, open_stage
-from discodvt.corpus.cleaning import normalise, replace_surrogates
-from discodvt.corpus.records import CORPUS_SCHEMA, Example, RowWriter
+from discodvt.corpus.formats import MAX_STORY_MB, too_long
+from discodvt.corpus.records import CORPUS_SCHEMA, SPLITS, Example, RowWriter
 from discodvt.corpus.sentences import cut_to_words
-from discodvt.corpus.sources import Part, Row, Source
-from discodvt.corpus.splits import DEFAULT_SHARES, READING_ORDER, Seen, draw_split, parse_shares
-from discodvt.corpus.summary import DUPLICATE, EMPTY, TOO_LONG, TOO_SHORT, Lengths, Summary, Tally
+from discodvt.corpus.sources import Source, SourcePart, SourceRow
+from discodvt.corpus.splits import DEFAULT_SHARES, READING_ORDER, Seen, draw_split, normalise, parse_shares
 from discodvt.errors import BadRequest
 
 STAGE = "prepare"
 ROWS_PER_REPORT = 256
 
 Progress = Callable[[int, int, int], None]  # bytes read, bytes in all (0: not known), stories kept
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +57,89 @@ class Options:
             raise BadRequest("`cut`: nothing to cut to; give `max_words`", parameter=("cut", "max_words"))
 
 
+# Why a row is not in the corpus; the words are those of the summary and of the manifest.
+EMPTY = "empty story"
+DUPLICATE = "duplicate story"
+TOO_SHORT = "under min words"
+TOO_LONG = "over max words"
+
+
+@dataclass(slots=True)
+class WordCounts:
+    """Stories counted, with the words of their prompts and of themselves."""
+
+    stories: int = 0
+    input_words: int = 0
+    output_words: int = 0
+
+    def add(self, other: "WordCounts") -> None:
+        self.stories += other.stories
+        self.input_words += other.input_words
+        self.output_words += other.output_words
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "stories": self.stories,
+            "input_words": round(self.input_words / max(1, self.stories), 2),
+            "output_words": round(self.output_words / max(1, self.stories), 2),
+        }
+
+
+@dataclass(slots=True)
+class PrepareCounts:
+    """Counts kept while the rows pass."""
+
+    read: int = 0
+    cut: int = 0
+    mended: int = 0
+    shared_prompts: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    splits: dict[str, WordCounts] = field(default_factory=lambda: {split: WordCounts() for split in SPLITS})
+
+    @property
+    def kept(self) -> int:
+        return sum(lengths.stories for lengths in self.splits.values())
+
+    def facts(self) -> dict[str, Any]:
+        """The tally as the manifest has it; lengths are mean words, as in the paper's data table."""
+        total = WordCounts()
+        for lengths in self.splits.values():
+            total.add(lengths)
+        return {
+            "read": self.read,
+            "kept": self.kept,
+            "cut_to_max_words": self.cut,
+            "lone_surrogates_replaced": self.mended,
+            "held_out_prompts_in_train": self.shared_prompts,
+            "dropped": dict(sorted(self.dropped.items())),
+            "splits": {split: lengths.facts() for split, lengths in self.splits.items()},
+            "all": total.facts(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The result of `prepare`: the facts of the manifest, and whether they were there already."""
+
+    facts: dict[str, Any]
+    already_complete: bool = False
+
+
 def prepare(
     source: Source,
     out: Path,
     options: Options | None = None,
     *,
+    max_story_mb: int = MAX_STORY_MB,
     overwrite: bool = False,
     on_progress: Progress | None = None,
 ) -> Summary:
-    """Make a corpus directory of a source; a directory that holds this very corpus is left as it is."""
+    """Make a corpus directory of a source; a directory that holds this very corpus is left as it is.
+
+    A line or story of more than `max_story_mb` megabytes is an error: memory stays bounded whatever the source holds.
+    """
+    if max_story_mb < 1:
+        raise BadRequest(f"`max_story_mb` {max_story_mb}: expected at least 1", parameter="max_story_mb")
     options = options or Options()
     files = list(source.files())
     for path in files:
@@ -73,7 +150,7 @@ def prepare(
         if stage.complete:
             return Summary(stage.facts, already_complete=True)
         try:
-            tally = _Preparation(source, options, on_progress).write(stage)
+            tally = _Preparation(source, options, max_story_mb, on_progress).write(stage)
         except BadRequest:
             stage.abandon()
             raise
@@ -84,7 +161,7 @@ def prepare(
 class _Preparation:
     """One run over a source."""
 
-    def __init__(self, source: Source, options: Options, on_progress: Progress | None) -> None:
+    def __init__(self, source: Source, options: Options, max_story_mb: int, on_progress: Progress | None) -> None:
         parts = list(source.parts())
         if options.split is None and all(part.split for part in parts):
             parts.sort(key=lambda part: READING_ORDER.index(part.split or ""))
@@ -92,14 +169,15 @@ class _Preparation:
             parts = [replace(part, split=None) for part in parts]
         self.parts = parts
         self.options = options
+        self.max_story_mb = max_story_mb
         self.shares = parse_shares(options.split or DEFAULT_SHARES)
         self.on_progress = on_progress
-        self.tally = Tally()
+        self.tally = PrepareCounts()
         self.seen_stories = Seen()
         self.held_out_prompts = Seen()
         self.seen_ids: dict[str | None, Seen] = {}  # by given split: many sources number each split from 0
 
-    def write(self, stage: StageDirectory) -> Tally:
+    def write(self, stage: StageDirectory) -> PrepareCounts:
         """Write the corpus files of the splits that have stories."""
         writers: dict[str, RowWriter] = {}
         with ExitStack() as stack:
@@ -121,7 +199,7 @@ class _Preparation:
             kept = self._clean(row)
             if kept is None:
                 continue
-            story_id = replace_surrogates(row.id) if row.id is not None else f"{part.label}-{number}"
+            story_id = replace_surrogates(f"{part.label}-{number}" if row.id is None else row.id)
             if row.id is not None and not self.seen_ids.setdefault(part.split, Seen()).add(story_id):
                 raise BadRequest(
                     f"{row.place}: the id `{story_id}` was there before; make ids unique, choose another `id_column`, "
@@ -129,21 +207,23 @@ class _Preparation:
                     parameter="id_column",
                 )
             split = part.split or self._draw(kept, story_id)
-            self.tally.splits[split].add(Lengths(1, len(kept.prompt.split()), len(kept.story.split())))
+            self.tally.splits[split].add(WordCounts(1, len(kept.prompt.split()), len(kept.story.split())))
             if part.split and kept.prompt:
                 self._compare_prompt(normalise(kept.prompt), split)
             yield split, Example(id=story_id, prompt=kept.prompt, story=kept.story)
 
-    def _rows(self) -> Iterator[tuple[Part, Row, int]]:
+    def _rows(self) -> Iterator[tuple[SourcePart, SourceRow, int]]:
         """Every row to be read, with its number among those of its label."""
         numbers: Counter[str] = Counter()
         total = sum(part.size for part in self.parts)
         done = 0
         for part in self.parts:
             numbered = None
-            for row in part.read():
+            for row in part.read(self.max_story_mb):
                 if self._enough(part.split):
                     break
+                if len(row.story) > self.max_story_mb << 20:
+                    raise too_long(row.place, "a story", self.max_story_mb)
                 if numbered not in (None, row.id is None):
                     raise BadRequest(
                         f"{row.place}: some rows have an id, some none; fill them in, or set `id_column` to ''",
@@ -165,7 +245,7 @@ class _Preparation:
             return False
         return (self.tally.splits[split].stories if split else self.tally.kept) >= limit
 
-    def _clean(self, row: Row) -> Row | None:
+    def _clean(self, row: SourceRow) -> SourceRow | None:
         """The row as it goes into the corpus, or None with the reason counted."""
         prompt, story = replace_surrogates(row.prompt), replace_surrogates(row.story)
         mended = (prompt, story) != (row.prompt, row.story)
@@ -199,6 +279,11 @@ class _Preparation:
         else:
             self.held_out_prompts.add(prompt)
 
-    def _draw(self, row: Row, story_id: str) -> str:
+    def _draw(self, row: SourceRow, story_id: str) -> str:
         key = row.group or row.prompt or story_id
         return draw_split(key, seed=self.options.seed, shares=self.shares)
+
+
+def replace_surrogates(text: str) -> str:
+    """Half a character, which no file can hold, becomes U+FFFD (JSON escapes such as `\\ud83d` can bring one in)."""
+    return _SURROGATE.sub("\ufffd", text)

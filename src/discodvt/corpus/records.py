@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from discodvt.artefacts import REQUEST
+from discodvt.corpus.formats import check_once, open_parquet
 from discodvt.errors import BadRequest
 
 SPLITS = ("train", "valid", "test")
@@ -56,10 +57,12 @@ def split_files(directory: Path) -> dict[str, Path]:
 
 def read_rows(path: Path, schema: pa.Schema, *, skip: int = 0, take: int | None = None) -> Iterator[dict[str, Any]]:
     """Stream rows `skip` to `skip + take` of a Parquet file, checking its columns against `schema`."""
-    with _open(path) as file:
-        missing = [name for name in schema.names if name not in file.schema_arrow.names]
+    with open_parquet(path) as file:
+        present = file.schema_arrow.names
+        missing = [name for name in schema.names if name not in present]
         if missing:
-            raise BadRequest(f"{path}: no column {', '.join(missing)}; it has {', '.join(file.schema_arrow.names)}")
+            raise BadRequest(f"{path}: no column {', '.join(missing)}; it has {', '.join(present)}")
+        check_once(present, schema.names, str(path))
         groups, skip = _groups_from(file, skip)
         blocks = file.iter_batches(batch_size=ROWS_PER_BLOCK, row_groups=groups, columns=schema.names)
         rows = (row for block in blocks for row in block.to_pylist())
@@ -78,13 +81,13 @@ def read_examples(path: Path, *, skip: int = 0, take: int | None = None) -> Iter
 
 
 def row_count(path: Path) -> int:
-    with _open(path) as file:
+    with open_parquet(path) as file:
         return int(file.metadata.num_rows)
 
 
 def columns_of(path: Path) -> list[str]:
     """The columns a Parquet file has."""
-    with _open(path) as file:
+    with open_parquet(path) as file:
         return list(file.schema_arrow.names)
 
 
@@ -92,7 +95,8 @@ class RowWriter:
     """Writes rows to a Parquet file one at a time, a block at once. The same rows give the same bytes."""
 
     def __init__(self, path: Path | BytesIO, schema: pa.Schema) -> None:
-        self._file = pq.ParquetWriter(path, schema, compression="zstd")
+        self._stream = path.open("wb") if isinstance(path, Path) else path  # Arrow opens no name that is not UTF-8
+        self._file = pq.ParquetWriter(self._stream, schema, compression="zstd")
         self._schema = schema
         self._block: list[dict[str, Any]] = []
         self._characters = 0
@@ -122,6 +126,8 @@ class RowWriter:
                 self._flush()
         finally:
             self._file.close()
+            if not isinstance(self._stream, BytesIO):
+                self._stream.close()
 
 
 def write_rows(path: Path | BytesIO, rows: Iterable[dict[str, Any]], schema: pa.Schema) -> int:
@@ -130,15 +136,6 @@ def write_rows(path: Path | BytesIO, rows: Iterable[dict[str, Any]], schema: pa.
         for row in rows:
             writer.write(row)
     return writer.written
-
-
-def _open(path: Path) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(path)
-    except FileNotFoundError:
-        raise BadRequest(f"{path}: no such file") from None
-    except pa.ArrowInvalid:
-        raise BadRequest(f"{path}: not a Parquet file; make one with `discodvt prepare`") from None
 
 
 def _groups_from(file: pq.ParquetFile, skip: int) -> tuple[list[int], int]:

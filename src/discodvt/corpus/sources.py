@@ -1,13 +1,25 @@
 """What a reader hands to the prepare stage: a source, made of parts (files), made of rows."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+_SPLITS_BY_NAME = {
+    "train": "train",
+    "training": "train",
+    "valid": "valid",
+    "validation": "valid",
+    "val": "valid",
+    "dev": "valid",
+    "test": "test",
+}
+_SHARD = re.compile(r"[-_]\d+([-_]of[-_]\d+)?$")
+
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SourceRow:
     """One prompt and story as the source has them."""
 
     prompt: str
@@ -19,13 +31,13 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SourcePart:
     """A piece of a source read in one go."""
 
     label: str  # begins the ids of numbered rows
     split: str | None  # the split it holds; None: to be drawn
     size: int  # bytes; 0 when not known
-    read: Callable[[], Iterator[Row]]
+    read: Callable[[int], Iterator[SourceRow]]  # takes the longest line and story to read, in megabytes
 
 
 class Source(Protocol):
@@ -42,4 +54,17 @@ class Source(Protocol):
         """The files it reads; their hashes go into the manifest."""
         ...
 
-    def parts(self) -> Sequence[Part]: ...
+    def parts(self) -> Sequence[SourcePart]: ...
+
+
+def split_named(name: str) -> str | None:
+    """The split a file or Hub split of this name holds (`dev` is `valid`; shard numbers may follow)."""
+    return _SPLITS_BY_NAME.get(_SHARD.sub("", name.lower()))
+
+
+def stem(path: Path) -> str:
+    """A file's name without `.jsonl.gz` and the like."""
+    name = path.name
+    for suffix in (".gz", ".zst"):
+        name = name.removesuffix(suffix)
+    return Path(name).stem

@@ -6,12 +6,9 @@ on average rather than to the unit. What was seen is remembered as 8-byte digest
 """
 
 import hashlib
-import re
 from array import array
 from collections.abc import Sequence
-from pathlib import Path
 
-from discodvt.corpus.cleaning import normalise
 from discodvt.corpus.records import SPLITS
 from discodvt.errors import BadRequest
 
@@ -21,30 +18,6 @@ READING_ORDER = (
     "valid",
     "train",
 )  # what is in test is never in valid or train, what is in valid never in train
-
-_NAMES = {
-    "train": "train",
-    "training": "train",
-    "valid": "valid",
-    "validation": "valid",
-    "val": "valid",
-    "dev": "valid",
-}
-_NAMES |= {"test": "test"}
-_SHARD = re.compile(r"[-_]\d+([-_]of[-_]\d+)?$")
-
-
-def split_named(name: str) -> str | None:
-    """The split a file or Hub split of this name holds (`dev` is `valid`; shard numbers may follow)."""
-    return _NAMES.get(_SHARD.sub("", name.lower()))
-
-
-def stem(path: Path) -> str:
-    """A file's name without `.jsonl.gz` and the like."""
-    name = path.name
-    for suffix in (".gz", ".zst"):
-        name = name.removesuffix(suffix)
-    return Path(name).stem
 
 
 def parse_shares(text: str) -> tuple[float, ...]:
@@ -111,3 +84,8 @@ def _digest(text: str) -> int:
     """Eight bytes of a hash as a number from 1."""
     packed = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(packed, "big") or 1
+
+
+def normalise(text: str) -> str:
+    """The form in which two texts count as the same: whitespace runs as one space, case folded."""
+    return " ".join(text.split()).casefold()

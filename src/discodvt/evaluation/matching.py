@@ -4,15 +4,14 @@ Stories are JSONL {id, prompt, story, plan, seed, model, finish}; references the
 its Parquet files. By prompt, the k-th story of a prompt gets its k-th reference, round and round.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from discodvt.corpus.formats import json_object, read_lines
 from discodvt.corpus.records import read_examples, split_files
-from discodvt.corpus.textfiles import Line, read_lines
 from discodvt.errors import BadRequest
 
 Match: TypeAlias = Literal["id", "prompt"]
@@ -130,26 +129,12 @@ def _same_keys(first: dict[Key, StoryLine], other: dict[Key, StoryLine], by: Mat
             )
 
 
-def json_object(path: Path, line: Line) -> dict[str, Any]:
-    """The object a line of JSONL holds; anything else is an error with the line's number."""
-    where = f"{path}:{line.number}"
-    try:
-        record = json.loads(line.content)
-    except json.JSONDecodeError as error:
-        raise BadRequest(f"{where}: not JSON ({error.msg}, column {error.colno}); repair or remove the line") from None
-    except RecursionError:
-        raise BadRequest(f"{where}: JSON nested too deep; repair or remove the line") from None
-    if not isinstance(record, dict):
-        raise BadRequest(f"{where}: found {type(record).__name__}, expected an object; repair or remove the line")
-    return record
-
-
 def _jsonl(path: Path) -> Iterator[StoryLine]:
     for line in read_lines(path):
         where = f"{path}:{line.number}"
         if not line.content.strip():
             continue
-        record = json_object(path, line)
+        record = json_object(line.content, where)
         fields = {name: record.get(name) for name in ("id", "prompt", "story", "finish")}
         wrong = [name for name, value in fields.items() if not isinstance(value, str | None)]
         if wrong:

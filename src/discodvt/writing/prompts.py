@@ -23,19 +23,19 @@ def typed_prompts(texts: Sequence[str]) -> list[Prompt]:
 
 def read_prompts(path: Path) -> list[Prompt]:
     """The prompts of a file, by its suffix; without an id they take the number of their line or row."""
-    from discodvt.corpus.readers.formats import FORMATS
-    from discodvt.corpus.textfiles import CODECS
+    from discodvt.corpus.formats import CODECS, FORMATS
 
     if path.is_dir():
         raise BadRequest(f"{path}: a directory; give one of its files, such as {path / 'test.parquet'}")
     if not path.exists():
         raise BadRequest(f"{path}: no such file; check the path")
     if path.is_file() and not path.stat().st_size:
-        raise BadRequest(f"{path}: the file is empty; write one prompt per line")
+        raise BadRequest(f"{path}: the file is empty; give one with prompts in it")
     kind = (path.with_suffix("") if path.suffix in CODECS else path).suffix.removeprefix(".")
     prompts = _checked(_rows(path, kind) if kind in FORMATS else _lines(path))
     if not prompts:
-        raise BadRequest(f"{path}: no prompt in it; write one per line")
+        hint = "give one with a row for each prompt" if kind in FORMATS else "write one per line"
+        raise BadRequest(f"{path}: no prompt in it; {hint}")
     return prompts
 
 
@@ -48,7 +48,7 @@ def story_ids(prompts: Sequence[Prompt], stories_each: int) -> list[str]:
 
 def _lines(path: Path) -> Iterator[Prompt]:
     """Lines of a text file; blank ones are passed over."""
-    from discodvt.corpus.textfiles import read_lines
+    from discodvt.corpus.formats import read_lines
 
     for line in read_lines(path):
         if line.content.strip():
@@ -56,8 +56,7 @@ def _lines(path: Path) -> Iterator[Prompt]:
 
 
 def _rows(path: Path, kind: str) -> Iterator[Prompt]:
-    from discodvt.corpus.columns import text_of
-    from discodvt.corpus.readers.formats import FORMATS
+    from discodvt.corpus.formats import FORMATS, text_of
 
     for number, record in enumerate(FORMATS[kind](path, _columns), start=1):
         id = record.values.get("id", number)

@@ -51,7 +51,7 @@ def open_stories(
 
 def read_stories(path: Path) -> Iterator[Story]:
     """Stream the stories of a file."""
-    from discodvt.corpus.textfiles import read_lines
+    from discodvt.corpus.formats import read_lines
 
     for line in read_lines(path):
         if line.content.strip():

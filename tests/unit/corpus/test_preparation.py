@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,18 @@ import pytest
 from filelock import FileLock
 
 from discodvt.artefacts import read_manifest
-from discodvt.corpus import Columns, Example, Options, Part, Row, Table, prepare, read_examples, records, split_files
+from discodvt.corpus import (
+    Columns,
+    Example,
+    Options,
+    SourcePart,
+    SourceRow,
+    TabularFiles,
+    prepare,
+    read_examples,
+    records,
+    split_files,
+)
 from discodvt.errors import BadRequest
 
 
@@ -20,7 +30,7 @@ class Lists:
 
     kind = "lists"
 
-    def __init__(self, **parts: list[Row]) -> None:
+    def __init__(self, **parts: list[SourceRow]) -> None:
         self.given = parts
 
     def settings(self) -> dict[str, Any]:
@@ -29,16 +39,16 @@ class Lists:
     def files(self) -> list[Path]:
         return []
 
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[SourcePart]:
         names = {"train", "valid", "test"}
         return [
-            Part(label=name, split=name if name in names else None, size=0, read=partial(iter, rows))
+            SourcePart(name, name if name in names else None, 0, lambda max_story_mb, rows=rows: iter(rows))
             for name, rows in self.given.items()
         ]
 
 
-def row(story: str, prompt: str = "p", **more: Any) -> Row:
-    return Row(prompt=prompt, story=story, place="here:1", **more)
+def row(story: str, prompt: str = "p", **more: Any) -> SourceRow:
+    return SourceRow(prompt=prompt, story=story, place="here:1", **more)
 
 
 def corpus(directory: Path) -> dict[str, list[Example]]:
@@ -135,7 +145,7 @@ def test_numbers_go_on_over_files_of_one_name(tmp_path: Path) -> None:
         files.append(tmp_path / folder / "x.jsonl")
         files[-1].write_text(json.dumps({"story": f"It was {folder}. Yes."}) + "\n")
     columns = Columns(prompt_from="first-sentence", keep_first_sentence=True)
-    prepare(Table("jsonl", files, columns=columns), tmp_path / "out", Options(split="1/0/0"))
+    prepare(TabularFiles("jsonl", files, columns=columns), tmp_path / "out", Options(split="1/0/0"))
     assert [story.id for story in corpus(tmp_path / "out")["train"]] == ["x-1", "x-2"]
     assert list(read_manifest(tmp_path / "out")["inputs"]) == ["a/x.jsonl", "b/x.jsonl"]
 
@@ -179,7 +189,7 @@ def test_the_directory(tmp_path: Path) -> None:
 def test_the_source_is_never_overwritten(tmp_path: Path) -> None:
     prepare(Lists(train=[row("a")], test=[row("b")]), tmp_path)
     with pytest.raises(BadRequest, match=r"holds the source file t.*\.parquet; choose another"):
-        prepare(Table("parquet", [tmp_path]), tmp_path, overwrite=True)
+        prepare(TabularFiles("parquet", [tmp_path]), tmp_path, overwrite=True)
     assert len(corpus(tmp_path)) == 2
 
 
@@ -194,8 +204,18 @@ def test_progress_ends_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"prompt": str(i), "story": f"Example {i}"}) + "\n" for i in range(600)))
     seen: list[tuple[int, int, int]] = []
-    prepare(Table("jsonl", [path]), tmp_path / "out", on_progress=lambda *now: seen.append(now))
+    prepare(TabularFiles("jsonl", [path]), tmp_path / "out", on_progress=lambda *now: seen.append(now))
     size = path.stat().st_size
     assert seen[-1] == (size, size, 600)
     assert seen == sorted(seen)
     assert len(seen) == 3
+
+
+def test_a_story_beyond_the_limit_is_refused(tmp_path: Path) -> None:
+    source = Lists(data=[row("a"), row("a" * ((1 << 20) + 1))])
+    with pytest.raises(BadRequest, match="here:1: a story of more than 1 MB; split it, or raise `max_story_mb`"):
+        prepare(source, tmp_path / "out", max_story_mb=1)
+    assert not (tmp_path / "out").exists()
+    assert prepare(source, tmp_path / "out", max_story_mb=2).facts["kept"] == 2
+    with pytest.raises(BadRequest, match="`max_story_mb` 0"):
+        prepare(source, tmp_path / "out", max_story_mb=0)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from discodvt.corpus.splits import Seen, draw_split, parse_shares, split_named, stem
+from discodvt.corpus.sources import split_named, stem
+from discodvt.corpus.splits import Seen, draw_split, normalise, parse_shares
 from discodvt.errors import BadRequest
 
 
@@ -64,3 +65,7 @@ def test_seen() -> None:
     assert all(seen.add(f"text {i}") for i in range(5000))
     assert not any(seen.add(f"text {i}") for i in range(5000))
     assert all(f"text {i}" in seen for i in range(5000))
+
+
+def test_texts_that_count_as_the_same() -> None:
+    assert normalise(" The\n FOX\u00a0ran ") == "the fox ran"

@@ -62,10 +62,11 @@ def test_a_prompt_with_fewer_stories_than_references_is_matched(tmp_path):
     ("line", "message"),
     [
         ('{"id": "b", "story": ', r"s.jsonl:2: not JSON \(Expecting value, column 22\)"),
-        ("[1]", "s.jsonl:2: found list"),
+        ("[1]", "s.jsonl:2: a JSON list"),
         ('{"id": "b"}', "s.jsonl:2: the story is missing"),
         ('{"id": "b", "story": " "}', "s.jsonl:2: the story is empty"),
         ('{"id": 3, "story": "x"}', "s.jsonl:2: id is not a string"),
+        ('{"id": ' + "9" * 5000 + ', "story": "x"}', "s.jsonl:2: a number of thousands of digits"),
     ],
 )
 def test_a_corrupt_line_is_named(tmp_path, line, message):

@@ -71,6 +71,14 @@ def test_files_that_are_wrong(tmp_path, name, text, message):
         read_prompts(path)
 
 
+def test_a_table_without_rows_is_not_told_to_write_lines(tmp_path):
+    pq.write_table(pa.table({"prompt": pa.array([], pa.string())}), tmp_path / "none.parquet")
+    (tmp_path / "empty.parquet").touch()
+    for name, message in (("none", "no prompt in it; give one with a row"), ("empty", "empty; give one with prompts")):
+        with pytest.raises(BadRequest, match=message):
+            read_prompts(tmp_path / f"{name}.parquet")
+
+
 def test_a_corpus_directory_is_pointed_to_its_files(tmp_path):
     with pytest.raises(BadRequest, match=r"a directory; .*test\.parquet"):
         read_prompts(tmp_path)

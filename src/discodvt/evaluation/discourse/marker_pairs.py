@@ -19,12 +19,12 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from discodvt.corpus import ANNOTATED_SCHEMA, columns_of, read_rows
-from discodvt.corpus.textfiles import Line, read_lines
+from discodvt.corpus.formats import Line, json_object, read_lines
 from discodvt.discourse import Annotator
 from discodvt.discourse.labels import DIRECTIONS, MARKERS, UNKNOWN
 from discodvt.discourse.parsers import Parser
 from discodvt.errors import BadRequest
-from discodvt.evaluation.matching import StoryLine, json_object, read_story_lines, reference_file
+from discodvt.evaluation.matching import StoryLine, read_story_lines, reference_file
 from discodvt.evaluation.metric import Ints
 
 _EDGES = " \t\n\r\"'“”‘’«»()[]{}*_`—–-,;:."
@@ -148,7 +148,7 @@ def _tsv(path: Path, line: Line) -> tuple[str, str, str]:
 
 
 def _json(path: Path, line: Line) -> tuple[str, str, str]:
-    record = json_object(path, line)
+    record = json_object(line.content, f"{path}:{line.number}")
     values = [record.get(name) for name in ("s1", "s2", "marker")]
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) != 3:

@@ -1,16 +1,19 @@
-"""JSONL, CSV and Parquet: the same rows from each, given splits, and every way a table can be wrong."""
+"""JSONL, CSV, Parquet and Hub datasets: the same rows from each, given splits, and every way a table can be wrong."""
 
 import csv
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from discodvt.corpus import Columns, Row, Table
-from discodvt.corpus.columns import Record
+from discodvt.corpus import Columns, HubDataset, Source, SourceRow, TabularFiles
+from discodvt.corpus.formats import MAX_STORY_MB, Record
+from discodvt.corpus.tabular import parse_split_map
 from discodvt.errors import BadRequest
 
 ROWS = [
@@ -32,13 +35,13 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def rows(table: Table) -> list[Row]:
-    return [row for part in table.parts() for row in part.read()]
+def rows(source: Source) -> list[SourceRow]:
+    return [row for part in source.parts() for row in part.read(MAX_STORY_MB)]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_every_format_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
-    found = rows(Table(kind, [write(tmp_path / f"a.{kind}", ROWS)]))
+    found = rows(TabularFiles(kind, [write(tmp_path / f"a.{kind}", ROWS)]))
     assert [(row.prompt, row.story, row.id) for row in found] == [
         (row["prompt"], row["story"], row["id"]) for row in ROWS
     ]
@@ -49,13 +52,15 @@ def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfprompt,story\r\nA fox,It ran.\r\n")
     (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"prompt": "A fox", "story": "It ran."}\r\n\r\n')
     for kind in ("csv", "jsonl"):
-        assert [(r.prompt, r.story) for r in rows(Table(kind, [tmp_path / f"a.{kind}"]))] == [("A fox", "It ran.")]
+        assert [(r.prompt, r.story) for r in rows(TabularFiles(kind, [tmp_path / f"a.{kind}"]))] == [
+            ("A fox", "It ran.")
+        ]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_a_story_of_five_megabytes(tmp_path: Path, kind: str) -> None:
     story = "word, " * 900_000
-    (row,) = rows(Table(kind, [write(tmp_path / f"a.{kind}", [{"prompt": "p", "story": story}])]))
+    (row,) = rows(TabularFiles(kind, [write(tmp_path / f"a.{kind}", [{"prompt": "p", "story": story}])]))
     assert row.story == story
 
 
@@ -70,13 +75,13 @@ def test_a_story_of_five_megabytes(tmp_path: Path, kind: str) -> None:
     ],
 )
 def test_where_the_prompt_comes_from(tmp_path: Path, columns: Columns, prompt: str, story: str) -> None:
-    row = rows(Table("jsonl", [write(tmp_path / "a.jsonl", ROWS)], columns=columns))[0]
+    row = rows(TabularFiles("jsonl", [write(tmp_path / "a.jsonl", ROWS)], columns=columns))[0]
     assert (row.prompt, row.story) == (prompt, story)
 
 
 @pytest.mark.parametrize(("column", "ids"), [(None, ["7", "8"]), ("", [None, None]), ("title", ["Fox", "Crow"])])
 def test_ids(tmp_path: Path, column: str | None, ids: list[str | None]) -> None:
-    table = Table("jsonl", [write(tmp_path / "a.jsonl", ROWS)], columns=Columns(id_column=column))
+    table = TabularFiles("jsonl", [write(tmp_path / "a.jsonl", ROWS)], columns=Columns(id_column=column))
     assert [row.id for row in rows(table)] == ids
 
 
@@ -91,9 +96,9 @@ def test_contradictory_columns() -> None:
 def test_wrong_columns_are_listed(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"a.{kind}", [{"text": "x", "heading": "y"}])
     with pytest.raises(BadRequest, match=r"no column `story`; it has text, heading; name one with `story_column`"):
-        rows(Table(kind, [path]))
+        rows(TabularFiles(kind, [path]))
     with pytest.raises(BadRequest, match=r"no column `prompt`.*set `prompt_from` to first-sentence"):
-        rows(Table(kind, [path], columns=Columns(story_column="text")))
+        rows(TabularFiles(kind, [path], columns=Columns(story_column="text")))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,7 @@ def test_wrong_columns_are_listed(tmp_path: Path, kind: str) -> None:
         ('{"prompt": "p"}', r"a\.jsonl:2: no column `story`; it has prompt"),
         ('{"prompt": "p", "sto', r"a\.jsonl:2: not JSON \(Unterminated string starting, column 17\)"),
         ("[1, 2]", r"a\.jsonl:2: a JSON list; expected one object per line"),
-        ("[" * 100_000, r"a\.jsonl:2: JSON that cannot be read"),
+        ("[" * 100_000, r"a\.jsonl:2: JSON nested too deep"),
         ('{"prompt": "p", "story": "s", "id": null}', r"a\.jsonl:2: no usable id in column `id`"),
         ('{"prompt": "p", "story": "s", "id": " "}', r"a\.jsonl:2: no usable id in column `id`"),
     ],
@@ -114,7 +119,7 @@ def test_bad_json_lines(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps(ROWS[0]) + "\n" + line + "\n", encoding="utf-8")
     with pytest.raises(BadRequest, match=message):
-        rows(Table("jsonl", [path]))
+        rows(TabularFiles("jsonl", [path]))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +134,7 @@ def test_bad_csv(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "a.csv"
     path.write_text(text, encoding="utf-8", newline="")
     with pytest.raises(BadRequest, match=message):
-        rows(Table("csv", [path]))
+        rows(TabularFiles("csv", [path]))
 
 
 def test_bad_parquet(tmp_path: Path) -> None:
@@ -138,17 +143,17 @@ def test_bad_parquet(tmp_path: Path) -> None:
     for broken in (whole[: len(whole) // 2], b"PAR1 nonsense", whole[:-20] + b"x" * 12 + whole[-8:]):
         path.write_bytes(broken)
         with pytest.raises(BadRequest, match=r"a\.parquet: not a Parquet file, or a truncated one"):
-            rows(Table("parquet", [path]))
+            rows(TabularFiles("parquet", [path]))
     path.write_bytes(b"")
     with pytest.raises(BadRequest, match="empty"):
-        rows(Table("parquet", [path]))
+        rows(TabularFiles("parquet", [path]))
     write(path, [{"prompt": "p", "story": "s"}, {"prompt": "p", "story": None}])
     with pytest.raises(BadRequest, match=r"a\.parquet: row 2: null in column `story`"):
-        rows(Table("parquet", [path]))
+        rows(TabularFiles("parquet", [path]))
     binary = pa.array([b"ok", b"\xff\xfe"]).cast(pa.binary()).view(pa.string())
     pq.write_table(pa.table({"prompt": ["p", "q"], "story": binary}), path)
     with pytest.raises(BadRequest, match=r"a\.parquet: row 2: not UTF-8"):
-        rows(Table("parquet", [path]))
+        rows(TabularFiles("parquet", [path]))
 
 
 def test_given_splits(tmp_path: Path) -> None:
@@ -156,32 +161,32 @@ def test_given_splits(tmp_path: Path) -> None:
         write(tmp_path / f"{name}.jsonl", ROWS)
     named = [tmp_path / f"{name}.jsonl" for name in ("test", "train")]
 
-    def splits(table: Table) -> list[str | None]:
+    def splits(table: TabularFiles) -> list[str | None]:
         return [part.split for part in table.parts()]
 
-    assert splits(Table("jsonl", [tmp_path])) == ["test", "train", "valid"]
-    assert splits(Table("jsonl", named)) == ["test", "train"]
-    assert splits(Table("jsonl", named[:1])) == [None]
-    assert splits(Table("jsonl", [*named, tmp_path / "notes.jsonl"])) == [None] * 3
-    assert splits(Table("jsonl", given={"valid": tmp_path / "notes.jsonl"})) == ["valid"]
+    assert splits(TabularFiles("jsonl", [tmp_path])) == ["test", "train", "valid"]
+    assert splits(TabularFiles("jsonl", named)) == ["test", "train"]
+    assert splits(TabularFiles("jsonl", named[:1])) == [None]
+    assert splits(TabularFiles("jsonl", [*named, tmp_path / "notes.jsonl"])) == [None] * 3
+    assert splits(TabularFiles("jsonl", given={"valid": tmp_path / "notes.jsonl"})) == ["valid"]
     with pytest.raises(BadRequest, match="give one of the two"):
-        splits(Table("jsonl", named, given={"valid": tmp_path / "notes.jsonl"}))
+        splits(TabularFiles("jsonl", named, given={"valid": tmp_path / "notes.jsonl"}))
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     path = write(tmp_path / "train.jsonl", ROWS)
     for table, message in (
-        (Table("jsonl"), "give one of the two"),
-        (Table("csv", [tmp_path]), r"no \*\.csv file in it"),
-        (Table("jsonl", [tmp_path / "none.jsonl"]), "no such file"),
-        (Table("jsonl", [path, tmp_path]), "a directory"),
-        (Table("jsonl", [path, path]), "given twice"),
+        (TabularFiles("jsonl"), "give one of the two"),
+        (TabularFiles("csv", [tmp_path]), r"no \*\.csv file in it"),
+        (TabularFiles("jsonl", [tmp_path / "none.jsonl"]), "no such file"),
+        (TabularFiles("jsonl", [path, tmp_path]), "a directory"),
+        (TabularFiles("jsonl", [path, path]), "given twice"),
     ):
         with pytest.raises(BadRequest, match=message):
             table.parts()
     (tmp_path / "train.jsonl.gz").touch()
     with pytest.raises(BadRequest, match="keep one of the two"):
-        Table("jsonl", [tmp_path]).parts()
+        TabularFiles("jsonl", [tmp_path]).parts()
 
 
 def test_opening_or_title_takes_a_rows_own_title_else_makes_one_for_half_of_the_stories() -> None:
@@ -194,3 +199,60 @@ def test_opening_or_title_takes_a_rows_own_title_else_makes_one_for_half_of_the_
     assert 0 < len(titled) < 20
     assert all("fox" in row.prompt.lower() for row in titled)
     assert {row.prompt for row in made if row not in titled} == {"The fox lost his hat."}
+
+
+def test_hub_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(BadRequest, match=r"pip install 'discodvt\[hub\]'"):
+        HubDataset("some/dataset").parts()
+
+
+def stand_in(data: dict[str, list[dict[str, Any]]]) -> ModuleType:
+    """As much of `datasets` as the reader calls."""
+    module = ModuleType("datasets")
+
+    def load_dataset(name: str, config: str | None, *, split: str, revision: str | None, streaming: bool) -> Any:
+        assert streaming
+        if split not in data:
+            raise ValueError(f"Bad split: {split}.\nAvailable: {list(data)}")
+        return iter(data[split])
+
+    vars(module).update(load_dataset=load_dataset, get_dataset_split_names=lambda *a, **k: list(data))
+    return module
+
+
+def test_hub_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"prompt": "p", "story": "s"}
+    data = {"train": [row], "validation": [row, row], "extra": [row]}
+    monkeypatch.setitem(sys.modules, "datasets", stand_in(data))
+    assert [(part.split, part.label) for part in HubDataset("d").parts()] == [("train", "train"), ("valid", "valid")]
+    mapped = HubDataset("d", split_map=parse_split_map("train=extra, test=validation"))
+    assert [part.split for part in mapped.parts()] == ["train", "test"]
+    assert len(rows(mapped)) == 3
+    monkeypatch.setitem(sys.modules, "datasets", stand_in({"train": [row], "extra": [row]}))
+    assert [part.split for part in HubDataset("d").parts()] == [None, None]
+    with pytest.raises(BadRequest, match=r"d: Bad split: none\. Available.*check"):
+        rows(HubDataset("d", split_map={"train": "none"}))
+    with pytest.raises(BadRequest, match=r"d\[train\]: row 1: no column `text`; it has prompt, story"):
+        rows(HubDataset("d", columns=Columns(story_column="text")))
+
+
+@pytest.mark.parametrize("text", ["", "train", "train=", "dev=x", "train=a,train=b", "train=a,test=a"])
+def test_bad_split_maps(text: str) -> None:
+    with pytest.raises(BadRequest, match="expected train=NAME"):
+        parse_split_map(text)
+
+
+def test_hub_with_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("datasets", reason="the extra `hub` is not installed")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    data = tmp_path / "data"
+    data.mkdir()
+    for split in ("train", "validation"):
+        (data / f"{split}.jsonl").write_text(json.dumps({"prompt": split, "story": "It ran."}) + "\n")
+    source = HubDataset(str(data))
+    assert [(part.split, [row.prompt for row in part.read(MAX_STORY_MB)]) for part in source.parts()] == [
+        ("train", ["train"]),
+        ("valid", ["validation"]),
+    ]

@@ -26,7 +26,7 @@ from discodvt.evaluation.codes.inference import exchanged, plans_of, tokens_of
 from discodvt.evaluation.codes.measure import comparison, measure_codes, read_measured
 from discodvt.evaluation.codes.study import study_codes
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
-from discodvt.report.code_section import WORTH
+from discodvt.report.code_section import MEASUREMENTS
 from discodvt.report.pages import code_page
 from discodvt.training.plans import save_plans
 from discodvt.training.stages import Plan
@@ -121,7 +121,7 @@ def test_figures_of_few_stories_are_json_without_nan(home, tmp_path):
 
 
 def test_a_report_has_a_row_for_every_figure(measured):
-    assert [name for rows in WORTH.values() for name in rows] == measured["names"]
+    assert [name for rows in MEASUREMENTS.values() for name in rows] == measured["names"]
 
 
 def test_a_generator_that_ignores_its_plan_has_no_gap_and_no_gain(home, tmp_path):

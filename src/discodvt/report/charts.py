@@ -1,6 +1,6 @@
-"""The kinds of figures: bars side by side, pies, intervals, curves of a distribution; and those that stand alone.
+"""The figures of a report: grouped bars, pies, intervals, histograms; and two charts written as files of their own.
 
-Alone stand the relations of an annotated corpus and the code utilisation of several models.
+Those are the relation shares of an annotated corpus and the code utilisation of several models.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ def grouped_bars(
             place = group - 0.4 + width * (number + 0.5)
             (bar,) = axes.bar(place, value, width * 0.92, color=colors[label])
             ends = "" if low is None or high is None else f", 95% interval {low:.1f} to {high:.1f}"
-            drawing.tell(bar, f"{label}, {groups[group]}: {value:.1f}{unit}{ends}")
+            drawing.add_tip(bar, f"{label}, {groups[group]}: {value:.1f}{unit}{ends}")
             if low is not None and high is not None:
                 axes.plot([place, place], [low, high], color=INK, linewidth=0.9)
     axes.set_xticks(range(len(groups)), groups)
@@ -79,7 +79,7 @@ def pies(name: str, title: str, note: str, shares: Mapping[str, Mapping[str, flo
             counterclock=False,
         )[0]
         for wedge, (category, share) in zip(wedges, parts.items(), strict=True):
-            drawing.tell(wedge, f"{label}: {category} {100 * share:.2f}%")
+            drawing.add_tip(wedge, f"{label}: {category} {100 * share:.2f}%")
         axes.set_title(fill(figure_text(label), PIE_TITLE), fontsize=9)
     handles = [_patch(color, category) for category, color in CATEGORY_COLORS.items()]
     drawing.figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=9)
@@ -107,9 +107,9 @@ def intervals(
             tip = f"{system}, {score}: {value:.2f}{ends}"
             if low is not None and high is not None:
                 (line,) = axes.plot([low, high], [place, place], color=color, linewidth=2.2, solid_capstyle="round")
-                drawing.tell(line, tip)
+                drawing.add_tip(line, tip)
             (dot,) = axes.plot([value], [place], "o", color=color, markersize=5.5)
-            drawing.tell(dot, tip)
+            drawing.add_tip(dot, tip)
         axes.set_title(score, fontsize=9, loc="left")
         axes.set_yticks(range(len(systems)), list(map(figure_text, systems)))
         axes.set_ylim(len(systems) - 0.4, -0.6)
@@ -135,10 +135,11 @@ def distributions(
         bars = axes.bar(edges[:-1], shares, width, align="edge", color=color, alpha=0.28, linewidth=0)
         for bar, start, share in zip(bars, edges, shares, strict=False):
             if share:
-                drawing.tell(bar, f"{system}: {share:.1f}% of the stories between {start:.2f} and {start + width:.2f}")
+                ends = f"between {start:.2f} and {start + width:.2f}"
+                drawing.add_tip(bar, f"{system}: {share:.1f}% of the stories {ends}")
         axes.stairs(shares, edges, color=color, linewidth=1.4)
         (line,) = axes.plot([spread["mean"]] * 2, [0, max(shares)], color=color, linestyle="--", linewidth=1.2)
-        drawing.tell(line, f"{system}: mean {spread['mean']:.3f}")
+        drawing.add_tip(line, f"{system}: mean {spread['mean']:.3f}")
     axes.set_xlabel(label)
     axes.set_ylabel("% of stories")
     axes.set_xlim(0, 1)

@@ -1,4 +1,4 @@
-"""The code study in a report: what codes are worth, how stories use them, and a story that tells its codes."""
+"""The code study in a report: measurements, the use of codes in stories, the dictionary, a story with its codes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,25 +13,25 @@ from discodvt.report.table import Cell, Column, Row, Table, stem
 
 SHOWN = 12  # codes of a dictionary
 UTILISATION = "Distinct codes of a story divided by its codes; dashed: the mean. Plans {of}."
-WORTH = {  # the figures of `codes measure` by what they are about, in the order in which they are read
+MEASUREMENTS = {  # of `codes measure`, by what they are about
     "Reconstruction, nats per token": {
         "nll": "NLL",
-        "nll_swapped": "NLL under another story's plan",
-        "swap_gap": "what another plan costs",
+        "nll_swapped": "NLL with another story's plan",
+        "swap_gap": "swap gap: NLL with another plan minus NLL",
         "nll_plain": "NLL of a seq2seq without plans",
-        "nll_gain": "what plans save against it",
+        "nll_gain": "gain of plans over that seq2seq",
     },
     "Relations, accuracy in percent": {
-        "relation_accuracy": "the model's own head",
-        "majority_accuracy": "the commonest label",
-        "relation_gain": "own head above the commonest label",
-        "probe_accuracy": "fresh head on frozen plans",
-        "probe_accuracy_plain": "the same without relation loss",
-        "probe_gain": "what the relation loss adds",
+        "relation_accuracy": "relation head of the model",
+        "majority_accuracy": "majority label",
+        "relation_gain": "gain of the head over the majority label",
+        "probe_accuracy": "probe on frozen plans",
+        "probe_accuracy_plain": "probe, trained without relation loss",
+        "probe_gain": "gain of the relation loss",
     },
     "Plans, perplexity of a code": {
-        "prior_perplexity": "prior, codes alone",
-        "prior_perplexity_rivalled": "prior, with the end as a rival",
+        "prior_perplexity": "prior, codes only",
+        "prior_perplexity_rivalled": "prior, with the end of the plan",
         "unigram_perplexity": "unigram",
         "bigram_perplexity": "bigram",
         "prior_to_unigram": "prior divided by unigram",
@@ -39,12 +39,12 @@ WORTH = {  # the figures of `codes measure` by what they are about, in the order
     },
     "Use, percent": {"utilisation": "code utilisation"},
 }
-LEAD = "How many codes are in use, what they are worth to the generator, and what each stands for."
+LEAD = "How many codes are in use, what the generator gains from them, and which phrases and markers each goes with."
 
 
 @dataclass(frozen=True, slots=True)
 class CodedStory:
-    """A story with its codes; each piece says what its code stands for when pointed at."""
+    """A story with its codes; each piece has the dictionary entry of its code as a tooltip."""
 
     macro: ClassVar[str] = "coded_story"  # of templates/parts.html
 
@@ -75,7 +75,7 @@ def code_section(systems: Sequence[System], colors: Colors) -> Section | None:
     parts += _by_layers(systems, known, colors)
     measured = {system.name: system.measured.content["figures"] for system in systems if system.measured}
     if measured:
-        parts.append(_worth_table(measured))
+        parts.append(_measurements_table(measured))
     for system in systems:
         if system.study:
             parts += [_dictionary(system.name, system.study.content), *_coded_story(system.name, system.study.content)]
@@ -83,7 +83,7 @@ def code_section(systems: Sequence[System], colors: Colors) -> Section | None:
 
 
 def _usage(system: System) -> dict[str, Any] | None:
-    """What the study says of codes in use, or the measure run."""
+    """The usage of codes, from the study or else the measure run."""
     run = system.study or system.measured
     return run.content if run else None
 
@@ -114,10 +114,10 @@ def _usage_table(known: Mapping[str, dict[str, Any]]) -> Table:
     return Table("codes", "Codes in use", note, columns, [("", rows)])
 
 
-def _worth_table(measured: Mapping[str, dict[str, dict[str, Any]]]) -> Table:
+def _measurements_table(measured: Mapping[str, dict[str, dict[str, Any]]]) -> Table:
     """A row for each figure any system has, a column a system."""
     blocks = []
-    for heading, labels in WORTH.items():
+    for heading, labels in MEASUREMENTS.items():
         rows = []
         for name, label in labels.items():
             held = {system: figures[name] for system, figures in measured.items() if name in figures}
@@ -126,8 +126,8 @@ def _worth_table(measured: Mapping[str, dict[str, dict[str, Any]]]) -> Table:
                 cells = [score_cell(name, held[system]) if system in held else Cell() for system in measured]
                 rows.append(Row(Column(label, better).heading, cells))
         blocks += [(heading, rows)] if rows else []
-    note = "Measured on held-out stories; what each figure is stands in its signature."
-    return Table("worth", "What codes are worth", note, [Column(name) for name in measured], blocks, "Figure")
+    note = "Measured on held-out stories; the signature of a figure defines it."
+    return Table("worth", "Measurements of codes", note, [Column(name) for name in measured], blocks, "Figure")
 
 
 def _by_layers(systems: Sequence[System], known: Mapping[str, dict[str, Any]], colors: Colors) -> Iterator[Part]:
@@ -137,8 +137,8 @@ def _by_layers(systems: Sequence[System], known: Mapping[str, dict[str, Any]], c
     if len(set(layers.values())) > 1:
         order = sorted(layers, key=layers.__getitem__)
         values = {name: in_percent(scored[name]["MSJ-2"]) for name in order}
-        said = ", ".join(f"{name} {layers[name]}" for name in order)
-        note = f"MS-Jaccard-2 in percent. CNN layers: {said}."
+        counts = ", ".join(f"{name} {layers[name]}" for name in order)
+        note = f"MS-Jaccard-2 in percent. CNN layers: {counts}."
         yield intervals("layers", "CNN layers and stories", note, {"MSJ-2": values}, colors, columns=1)
 
 
@@ -189,7 +189,7 @@ def _markers(entry: dict[str, Any]) -> list[str]:
 
 
 def _place(entry: dict[str, Any]) -> str:
-    """Where in stories the code stands: its commonest third, and how much of it."""
+    """Where in stories the code occurs: its commonest third, and the share there."""
     thirds = {name: entry["place"][name] for name in ("beginning", "middle", "end")}
     name = max(thirds, key=thirds.__getitem__)
     return f"{name} {100 * thirds[name]:.0f}%"

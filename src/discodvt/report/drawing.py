@@ -1,7 +1,7 @@
 """Figures: drawn once with matplotlib, saved as SVG and PDF for papers, and set into pages.
 
 In a page the colors become the page's own (light or dark), the letters stay letters, and every part that was given a
-tip says it when pointed at or reached by keyboard.
+tip shows it on hover and keyboard focus.
 """
 
 import re
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PIXELS_PER_POINT = 1.6  # how large a figure stands in a page, so that letters are as large in all of them
+PIXELS_PER_POINT = 1.6  # scale of a figure in a page: letters have one size in all of them
 PAGE_COLORS = {INK: "var(--ink)", FAINT: "var(--faint)"}  # a page's own colors, light or dark
 PAGE_COLORS |= {color: f"var(--{category})" for category, color in CATEGORY_COLORS.items()}
 PAGE_COLORS |= {color: f"var(--series-{number})" for number, color in enumerate(SYSTEM_COLORS, start=1)}
@@ -40,8 +40,8 @@ class Drawing:
     tips: dict[str, str] = field(default_factory=dict)
     _svg: str | None = None
 
-    def tell(self, part: "Artist", tip: str) -> None:
-        """Let a part of the figure say something when pointed at."""
+    def add_tip(self, part: "Artist", tip: str) -> None:
+        """Give a part of the figure a tooltip for pages."""
         identity = f"{self.name}-{len(self.tips)}"
         part.set_gid(identity)
         self.tips[identity] = tip
@@ -99,7 +99,7 @@ class Drawing:
 def new_drawing(
     name: str, title: str, note: str, *, rows: int = 1, columns: int = 1, size: tuple[float, float], **options: Any
 ) -> tuple[Drawing, list["Axes"]]:
-    """An empty figure of some panels in the house's calm style."""
+    """An empty figure of some panels, without frames at the top and right."""
     from matplotlib.figure import Figure
 
     with _settings(name):

@@ -1,6 +1,6 @@
 """Stories to the same prompt side by side, with what they repeat marked as rep-l counts it.
 
-A token is repeated when it stands among the 16 (8) tokens before it. Tokens that repeat together, at one distance, are
+A token is repeated when it is among the 16 (8) tokens before it. Tokens that repeat together, at one distance, are
 a repeated phrase and marked as one. Prompts are drawn by the hash of their text, so nobody chose them.
 """
 
@@ -18,7 +18,7 @@ NEAR, FAR = RANGES
 
 
 class Repeat(NamedTuple):
-    """Characters start to end repeat `tokens` tokens that stand `distance` tokens before."""
+    """Characters start to end repeat `tokens` tokens found `distance` tokens before."""
 
     start: int
     end: int
@@ -98,7 +98,7 @@ def example_section(systems: Sequence[System], *, count: int) -> Section | None:
         columns += [(system.name, pairs[key]["story"]) for system, pairs in held.items() if system is not reference]
         shown.append((_short(key[0]), [_shown(name, story, look_back) for name, story in columns]))
     lead = (
-        f"Stories to the same prompts, drawn by the prompts' hashes. Underlined tokens stand among the {FAR} tokens "
+        f"Stories to the same prompts, drawn by the prompts' hashes. Underlined tokens are among the {FAR} tokens "
         f"before them (solid: among the {NEAR} before), as rep-l counts them; filled ones repeat as a phrase."
     )
     return Section("examples", "Side by side", lead, [Examples(shown)])

@@ -3,7 +3,7 @@
 The markup is in `templates/`: every value is escaped, and its control characters are shown and not obeyed. A page says
 that this program made it, so that only such a file is replaced by another page.
 
-What codes mean comes from `codes.json` (`discodvt codes` writes it), where it stands beside the model.
+What codes mean comes from `codes.json` (`discodvt codes` writes it), where it is in the model's directory.
 """
 
 import json
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MEANINGS = "codes.json"
 GENERATOR = '<meta name="generator" content="discodvt">'
-HEAD_BYTES = 1024  # the generator stands among the first of a page
+HEAD_BYTES = 1024  # the generator tag is in the first bytes of a page
 
 
 class Part(Protocol):
@@ -81,7 +81,7 @@ def story_page(stories: Sequence[Story], *, meanings: Mapping[int, str] | None =
 
 
 def annotation_page(text: str, annotation: Annotation, *, title: str) -> str:
-    """A story in the colors of its relations, each EDU telling its relation when pointed at."""
+    """A story in the colors of its relations, each EDU with its relation as a tooltip."""
     edus = []
     for number, start, end, relation, markers in numbered_edus(annotation):
         piece = text[start:end]
@@ -167,7 +167,7 @@ def _headings(stories: Sequence[Story]) -> Iterator[str]:
 
 
 def _plan_cells(story: Story) -> Iterator[PlanCell]:
-    """Each code of the plan with its segment; a code that governs no text may stand anywhere."""
+    """Each code of the plan with its segment; a code that governs no text may be anywhere in the plan."""
     following = 0
     for code in story.plan:
         if following < len(story.segments) and story.segments[following][0] == code:

@@ -73,7 +73,7 @@ def _main(systems: Sequence[System], among: Sequence[System], colors: Colors, da
 def _ablation(systems: Sequence[System], among: Sequence[System], dataset: Dataset | None) -> Section:
     shown = [system for system in systems if system.ablation_of or any(s.ablation_of == system.name for s in systems)]
     table = _table("ablation", "Ablation", shown, among, "paper", names=ABLATION, beside=dataset)
-    return Section("ablation", "Ablation", "What each part of the training is worth.", [table])
+    return Section("ablation", "Ablation", "The effect of each part of the training.", [table])
 
 
 def _table(

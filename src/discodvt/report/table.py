@@ -90,7 +90,7 @@ class Table:
         return found
 
     def holds_text(self, number: int) -> bool:
-        """Whether a column holds words, which stand at the left; numbers stand at the right."""
+        """Whether a column holds words (aligned left) and not numbers (aligned right)."""
         cells = (row.cells[number] for row in self.rows)
         return any(cell.value is None and cell.text != NONE for cell in cells)
 
@@ -150,7 +150,7 @@ def _markdown_cell(cell: Cell) -> str:
 def latex(table: Table) -> str:
     """A `booktabs` table in the paper's shape: stars and bold, no intervals (the CSV has them).
 
-    A table of many columns or long texts spans both columns of a paper and stands closer.
+    A table of many columns or long texts spans both columns of a paper, with less space between columns.
     """
     width = len(table.columns) + 1
     wide = width > WIDEST_NARROW or any(len(cell.text) > LONGEST_LINE for row in table.rows for cell in row.cells)
@@ -185,7 +185,7 @@ def latex(table: Table) -> str:
 
 
 def _latex_column(table: Table, number: int) -> str:
-    """Numbers stand at the right, words at the left, long texts in a paragraph."""
+    """Numbers are aligned right, words left; long texts are paragraphs."""
     if not table.holds_text(number):
         return "r"
     return r"p{0.4\textwidth}" if any(len(row.cells[number].text) > LONGEST_LINE for row in table.rows) else "l"

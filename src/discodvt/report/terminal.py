@@ -107,7 +107,7 @@ def heading(prompt: str) -> Text:
 
 
 class PlanView:
-    """The story row by row, each code beside its text; `[ 12] text` where the console has no colours."""
+    """The story row by row, each code beside its text; `[ 12] text` where the console has no colors."""
 
     def __init__(self, record: Story) -> None:
         self.record = record

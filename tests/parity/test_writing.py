@@ -7,10 +7,10 @@ import torch
 from transformers import BartForConditionalGeneration
 from unit.writing.toy_writer import save_bart, save_writer
 
+from discodvt.checkpoints import STORYTELLER
 from discodvt.data.subwords import as_input
 from discodvt.writing import Request, SamplingParams, StoryWriter
 from discodvt.writing.decoding import decode
-from discodvt.writing.loading import STORYTELLER
 
 torch.set_num_threads(1)
 
@@ -37,7 +37,7 @@ def ours(writer: StoryWriter, params: SamplingParams, plans=PLANS, rows: int = 2
     """The symbols of three stories, more than fit beside each other."""
     requests = [Request(prompt, plan=plan) for prompt, plan in zip(PROMPTS, plans, strict=True)]
     drafts = list(writer._drafts(requests, params, rows))
-    _, length = writer.lengths.tokens(params)
+    _, length = writer.lengths.tokens(params.min_tokens, params.max_tokens)
     for _ in decode(writer._generator, drafts, params.resolved(writer.model_defaults), rows=rows, length=length):
         pass
     return [draft.symbols + [writer._generator.end] * draft.ended for draft in drafts]

@@ -236,7 +236,7 @@ def test_wrong_requests_are_refused_with_one_line_and_leave_nothing(home, tmp_pa
         (tmp_path / "nowhere", home / "corpus", {}, "nowhere: no such directory"),
         (home / "writer", home / "bare", {}, "run `discodvt annotate` first"),
         (home / "writer", home / "corpus", {"split": "test"}, "no split test; it has train, valid"),
-        (home / "writer", home / "corpus", {"story_tokens": 100}, "--story-tokens 100: .* has 64 positions"),
+        (home / "writer", home / "corpus", {"story_tokens": 100}, "`story_tokens` 100: .* has 64 positions"),
     ]
     for checkpoint, corpus, options, message in requests:
         for work in (study_codes, measure_codes):

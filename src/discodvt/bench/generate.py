@@ -21,12 +21,12 @@ from torch import Tensor
 from transformers import BartConfig, BartForConditionalGeneration, LogitsProcessor, LogitsProcessorList
 
 from discodvt.bench.rows import Row, interleave, ratio_row
+from discodvt.checkpoints import STORYTELLER
 from discodvt.data.subwords import as_input, train_tokenizer
 from discodvt.errors import WorkFailed
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
 from discodvt.writing import Request, SamplingParams, Story, StoryWriter
 from discodvt.writing.decoding import decode
-from discodvt.writing.loading import STORYTELLER
 
 PROMPTS = (
     "The fox who lost his hat",

@@ -1,13 +1,10 @@
-"""Subwords: a BART-compatible byte-level BPE, opened from a checkpoint or trained on a corpus."""
+"""Subwords: a BART-compatible byte-level BPE, trained on a corpus."""
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-
-from discodvt.errors import BadRequest
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -32,23 +29,6 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> "PreTrainedTokeniz
     vocab = learned["vocab"] | {"<mask>": len(learned["vocab"])}
     merges: Any = [tuple(merge) for merge in learned["merges"]]
     return BartTokenizer(vocab=vocab, merges=merges)
-
-
-def open_tokenizer(source: str | Path) -> "PreTrainedTokenizerBase":
-    """The tokenizer of a checkpoint (directory or Hub id), or of a directory with `vocab.json` and `merges.txt`."""
-    from transformers import AutoTokenizer, BartTokenizer
-
-    directory = Path(source)
-    try:
-        if (directory / "vocab.json").exists() and not (directory / "tokenizer.json").exists():
-            return BartTokenizer(vocab=str(directory / "vocab.json"), merges=str(directory / "merges.txt"))
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(str(source))
-    except (OSError, ValueError) as error:
-        first = str(error).splitlines()[0]
-        raise BadRequest(f"{source}: no tokenizer could be opened ({first}); give a BART checkpoint") from None
-    for mark in ("is_local", "local_files_only"):  # how it was opened is no part of it, and must not be saved with it
-        tokenizer.init_kwargs.pop(mark, None)
-    return tokenizer
 
 
 def as_input(text: str) -> str:

@@ -3,15 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from transformers import AutoConfig, AutoModel, BartConfig, PreTrainedConfig, PreTrainedModel
-from transformers.utils import logging
+from transformers import AutoModel, BartConfig, PreTrainedConfig, PreTrainedModel
 
-from discodvt.errors import BadRequest
+from discodvt.checkpoints import Checkpoint
 from discodvt.model import DiscoDVT, DiscoDVTConfig
 from discodvt.model.configuration import bart_shape
-from discodvt.model.quiet import quiet_libraries
-from discodvt.training.weights import check_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,26 +21,12 @@ class Reader:
 
 def open_reader(source: str) -> Reader:
     """The reading part of a checkpoint: a directory or Hub id, safetensors only, with all its weights."""
-    check_source(source)
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # weights of a head that is not read are no news; missing ones are looked for below
-    quiet_libraries()
-    try:
-        config = AutoConfig.from_pretrained(source)
-        kind: Any = DiscoDVT if isinstance(config, DiscoDVTConfig) else AutoModel
-        model, found = kind.from_pretrained(source, dtype=torch.float32, use_safetensors=True, output_loading_info=True)
-    except (OSError, ValueError, RuntimeError) as error:
-        first = str(error).splitlines()[0]
-        raise BadRequest(f"{source}: no encoder could be opened ({first}); give a checkpoint that reads") from None
-    finally:
-        logging.set_verbosity(verbosity)
-    missing = sorted(name for name in found["missing_keys"] if "pooler" not in name)
-    if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise BadRequest(f"{source}: it lacks the weights {missing[0]}{more}; give a whole checkpoint")
+    checkpoint = Checkpoint.open(source)
+    kind: Any = DiscoDVT if checkpoint.kind == DiscoDVTConfig.model_type else AutoModel
+    model = checkpoint.load(kind, may_lack="pooler")
     if isinstance(model, DiscoDVT):
-        return Reader(model.posterior.eval(), BartConfig(**bart_shape(model.config)), config.model_type)
-    return Reader(reader_of(model).eval(), model.config, config.model_type)
+        return Reader(model.posterior.eval(), BartConfig(**bart_shape(model.config)), checkpoint.kind)
+    return Reader(reader_of(model).eval(), model.config, checkpoint.kind)
 
 
 def reader_of(model: PreTrainedModel) -> PreTrainedModel:

@@ -1,6 +1,5 @@
 """The parts of a stage, put together from its recipe: tokenizer, tokens, model, and what is fed to it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,17 +8,18 @@ import torch
 from accelerate import Accelerator
 from transformers import BartForConditionalGeneration, PreTrainedModel, PreTrainedTokenizerBase
 
+from discodvt.checkpoints import Checkpoint, open_tokenizer
 from discodvt.config import Recipe
 from discodvt.corpus import read_examples, split_files
 from discodvt.data.corruption import Denoiser
-from discodvt.data.subwords import open_tokenizer, train_tokenizer
+from discodvt.data.subwords import train_tokenizer
 from discodvt.data.tokens import Tokens, read_tokens
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT, PlanPrior
 from discodvt.training.feeds import DenoisingFeed, Feed, PlanFeed, StoryFeed
 from discodvt.training.plans import load_plans, read_plans, save_plans
 from discodvt.training.stages import Plan, Prior, Stage, Text
-from discodvt.training.weights import bart_model, check_source, plan_model, prior_model, source_config, trained_model
+from discodvt.training.weights import bart_model, checkpoint_of, plan_model, prior_model, trained_model
 
 WITHOUT_PROMPTS = ("pretrain", "warm-start")
 PLANS = "plans.safetensors"
@@ -45,10 +45,10 @@ def assemble(recipe: Recipe, directory: Path, *, last: Path | None, accelerator:
         raise BadRequest(f"{recipe.data.corpus}: no {' and no '.join(missing)} split; training needs both")
     for source in (recipe.model.init, recipe.model.prior_encoder):
         if source is not None:
-            check_source(source)
+            checkpoint_of(source)
     tokenizer = _tokenizer(recipe, files["train"], last)
     if last is None and recipe.model.init is not None:
-        _check_room(recipe, recipe.model.init, tokenizer)
+        _check_room(recipe, recipe.model.init)
     torch.manual_seed(recipe.seed)  # new weights are the seed's
     build = {"prior": _prior, "pretrain": _pretrain, "seq2seq": _seq2seq}.get(recipe.stage, _plan)
     splits = _tokens(recipe, files, tokenizer)
@@ -62,7 +62,7 @@ def assemble(recipe: Recipe, directory: Path, *, last: Path | None, accelerator:
 
 def _tokenizer(recipe: Recipe, train_file: Path, last: Path | None) -> PreTrainedTokenizerBase:
     if last is not None or recipe.model.init is not None:
-        return open_tokenizer(last or str(recipe.model.init))
+        return Checkpoint.open(last or recipe.model.init).tokenizer()
     if recipe.tokenizer.source is not None:
         return open_tokenizer(recipe.tokenizer.source)
     texts = (text for row in read_examples(train_file) for text in (row.prompt, row.story) if text)
@@ -192,23 +192,17 @@ def _opened(kind: type[PreTrainedModel], last: Path | None) -> Any:
     """The model of a checkpoint to resume from, if there is one."""
     if last is None:
         return None
-    check_source(str(last))
-    opened: Callable[..., Any] = kind.from_pretrained
-    return opened(last, dtype=torch.float32, use_safetensors=True)
+    return Checkpoint.open(last).load(kind)
 
 
-def _check_room(recipe: Recipe, source: str, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Refuse lengths and vocabularies a checkpoint cannot hold, before any work. A new shape fits its recipe."""
-    config = source_config(source)
+def _check_room(recipe: Recipe, source: str) -> None:
+    """Refuse lengths a checkpoint cannot hold, before any work. A new shape fits its recipe."""
+    positions = checkpoint_of(source).lengths.positions
     needed = max(recipe.data.story_tokens, recipe.data.prompt_tokens + 2)
-    if needed > config.max_position_embeddings:
+    if needed > positions:
         raise BadRequest(
             f"data.story_tokens and data.prompt_tokens need {needed} positions, "
-            f"the model has {config.max_position_embeddings}; set them lower"
-        )
-    if len(tokenizer) > config.vocab_size:
-        raise BadRequest(
-            f"the tokenizer has {len(tokenizer)} subwords, the model {config.vocab_size}; they do not belong together"
+            f"the model has {positions}; set them lower"
         )
 
 

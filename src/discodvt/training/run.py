@@ -16,11 +16,11 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs, DistributedType
 
 from discodvt.artefacts import MANIFEST, REQUEST, open_stage
+from discodvt.checkpoints import quiet_libraries
 from discodvt.config import Recipe
 from discodvt.corpus import split_files
 from discodvt.data.batches import Order
 from discodvt.errors import BadRequest
-from discodvt.model.quiet import quiet_libraries
 from discodvt.training.assembly import Parts, assemble
 from discodvt.training.card import write_card
 from discodvt.training.checkpoints import Checkpoints

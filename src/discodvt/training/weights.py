@@ -1,16 +1,14 @@
 """Where a stage's model comes from: a checkpoint (BART or DiscoDVT, local or Hub, safetensors only) or a shape."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import AutoConfig, BartConfig, BartForConditionalGeneration, PreTrainedTokenizerBase
+from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerBase
 
+from discodvt.checkpoints import Checkpoint
 from discodvt.config import Model, Shape
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest
-from discodvt.model import DiscoDVT, DiscoDVTConfig, PlanPrior, PlanPriorConfig
+from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
 
 
 def bart_model(settings: Model, tokenizer: PreTrainedTokenizerBase) -> BartForConditionalGeneration:
@@ -18,10 +16,9 @@ def bart_model(settings: Model, tokenizer: PreTrainedTokenizerBase) -> BartForCo
     if settings.shape is not None:
         return BartForConditionalGeneration(_bart_config(settings.shape, tokenizer))
     source = _source(settings)
-    if isinstance(source_config(source), DiscoDVTConfig):
-        raise BadRequest(f"{source}: a DiscoDVT; this stage trains a plain BART, give one of those")
-    model: BartForConditionalGeneration = _open(source, BartForConditionalGeneration.from_pretrained, settings)
-    return model
+    if source.kind == "discodvt":
+        raise BadRequest(f"{settings.init}: a DiscoDVT; this stage trains a plain BART, give one of those")
+    return _bart(source, settings)
 
 
 def plan_model(settings: Model, tokenizer: PreTrainedTokenizerBase) -> DiscoDVT:
@@ -41,9 +38,8 @@ def plan_model(settings: Model, tokenizer: PreTrainedTokenizerBase) -> DiscoDVT:
     if settings.shape is not None:
         return DiscoDVT.from_bart(_bart_config(settings.shape, tokenizer), **sizes)
     source = _source(settings)
-    if not isinstance(source_config(source), DiscoDVTConfig):
-        bart: BartForConditionalGeneration = _open(source, BartForConditionalGeneration.from_pretrained, settings)
-        return DiscoDVT.from_bart(bart, **sizes)
+    if source.kind == "bart":
+        return DiscoDVT.from_bart(_bart(source, settings), **sizes)
     model = trained_model(settings, may_change=("bottleneck",))
     if "code_logit_gain" in settings.model_fields_set:
         model.config.code_logit_gain = settings.code_logit_gain  # of new codes
@@ -55,15 +51,15 @@ def plan_model(settings: Model, tokenizer: PreTrainedTokenizerBase) -> DiscoDVT:
 def trained_model(settings: Model, *, may_change: tuple[str, ...] = ()) -> DiscoDVT:
     """The DiscoDVT of `init` as it was trained; a recipe that asks for other codes or sizes is refused."""
     source = _source(settings)
-    if not isinstance(source_config(source), DiscoDVTConfig):
-        raise BadRequest(f"{source}: a plain BART, which knows no plans; give a trained DiscoDVT")
-    model: DiscoDVT = _open(source, DiscoDVT.from_pretrained, settings)
+    if source.kind == "bart":
+        raise BadRequest(f"{settings.init}: a plain BART, which knows no plans; give a trained DiscoDVT")
+    model: DiscoDVT = source.load(DiscoDVT, **_changes(settings))
     sizes = ("num_codes", "code_width", "conv_layers", "conv_channels", "relation_width", "bottleneck")
     for name in sizes:
         wanted, found = getattr(settings, name), getattr(model.config, name)
         if name in settings.model_fields_set and name not in may_change and wanted != found:
             raise BadRequest(
-                f"{source}: a checkpoint of another shape: {name} is {found}, the recipe asks for {wanted}"
+                f"{settings.init}: a checkpoint of another shape: {name} is {found}, the recipe asks for {wanted}"
             )
     return model
 
@@ -74,7 +70,7 @@ def prior_model(model: DiscoDVT, settings: Model, *, max_codes: int) -> PlanPrio
     prior = PlanPrior(config)
     encoder = model.get_encoder()
     if settings.prior_encoder is not None:
-        encoder = _open(settings.prior_encoder, BartForConditionalGeneration.from_pretrained, settings).get_encoder()
+        encoder = _bart(Checkpoint.open(settings.prior_encoder).require("bart"), settings).get_encoder()
     try:
         prior.encoder.load_state_dict(encoder.state_dict())
     except RuntimeError:
@@ -82,47 +78,24 @@ def prior_model(model: DiscoDVT, settings: Model, *, max_codes: int) -> PlanPrio
     return prior
 
 
-def check_source(source: str) -> None:
-    """Refuse a path that leads nowhere, and a directory whose only weights are a pickle: opening one runs code."""
-    directory = Path(source)
-    if not directory.exists() and (source.startswith((".", "/", "~")) or source.count("/") > 1):  # no Hub id
-        raise BadRequest(f"{source}: no such directory; train the stage that makes it first")
-    pickles = sorted(directory.glob("*.bin")) + sorted(directory.glob("*.pt"))
-    if pickles and not list(directory.glob("*.safetensors")):
-        raise BadRequest(f"{pickles[0]}: a pickle, which is never loaded; convert the checkpoint to safetensors")
+def checkpoint_of(source: str) -> Checkpoint:
+    """The checkpoint of a source, which must be a BART or a DiscoDVT."""
+    return Checkpoint.open(source).require("bart", "discodvt")
 
 
-def source_config(source: str) -> BartConfig:
-    """What a checkpoint declares: a BART or a DiscoDVT."""
-    check_source(source)
-    try:
-        config = AutoConfig.from_pretrained(source)
-    except (OSError, ValueError) as error:
-        raise BadRequest(f"{source}: no checkpoint could be opened ({str(error).splitlines()[0]})") from None
-    if config.model_type not in (DiscoDVTConfig.model_type, "bart"):
-        raise BadRequest(f"{source}: a {config.model_type} checkpoint; give a BART or a DiscoDVT")
-    bart: BartConfig = config
-    return bart
-
-
-def _source(settings: Model) -> str:
+def _source(settings: Model) -> Checkpoint:
     if settings.init is None:
         raise BadRequest("model.init: a checkpoint is needed")
-    return settings.init
+    return checkpoint_of(settings.init)
 
 
-def _open(source: str, from_pretrained: Callable[..., Any], settings: Model) -> Any:
-    """Open a checkpoint in float32, never from a pickle."""
-    check_source(source)
-    changes = {} if settings.dropout is None else {"dropout": settings.dropout}
-    try:
-        return from_pretrained(source, dtype=torch.float32, use_safetensors=True, **changes)
-    except OSError as error:
-        raise BadRequest(
-            f"{source}: no safetensors checkpoint could be opened ({str(error).splitlines()[0]})"
-        ) from None
-    except RuntimeError as error:
-        raise BadRequest(f"{source}: weights do not fit their config.json ({str(error).splitlines()[0]})") from None
+def _bart(checkpoint: Checkpoint, settings: Model) -> BartForConditionalGeneration:
+    model: BartForConditionalGeneration = checkpoint.load(BartForConditionalGeneration, **_changes(settings))
+    return model
+
+
+def _changes(settings: Model) -> dict[str, Any]:
+    return {} if settings.dropout is None else {"dropout": settings.dropout}
 
 
 def _bart_config(shape: Shape, tokenizer: PreTrainedTokenizerBase) -> BartConfig:

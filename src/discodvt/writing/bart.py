@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
 from discodvt.writing.layers import Linear, Norm, activation, fused, kernels_for, linear, norm
-from discodvt.writing.weights import Weights
 
 WINDOW = 16  # attention windows grow by a vector register of float32
 _OFFSET = 2  # BART's position 0 is row 2 of its table

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from discodvt.checkpoints import Weights
+from discodvt.errors import BadRequest
 from discodvt.model.bottlenecks import load_code_book
-from discodvt.writing.weights import Weights
 
 
 class Latent:
@@ -17,7 +18,10 @@ class Latent:
     def __init__(self, weights: Weights, config: Mapping[str, Any]) -> None:
         conv_layers: int = config["conv_layers"]
         names = [f"up.convolutions.{number}" for number in range(conv_layers)]
-        self._embedding = load_code_book(config, weights.__getitem__)  # the last row is the padding code
+        try:
+            self._embedding = load_code_book(config, weights.__getitem__)  # the last row is the padding code
+        except (KeyError, ValueError) as error:
+            raise BadRequest(f"{weights.directory / 'config.json'}: {error}; copy the directory again") from None
         self._convolutions = [(weights[f"{name}.weight"], weights[f"{name}.bias"]) for name in names]
         self._projection = weights["up.projection.weight"], weights["up.projection.bias"]
         self.num_codes = len(self._embedding) - 1

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
-from discodvt.writing.weights import Weights
 
 LARGE = 400_000  # weights; for smaller matrices a special kernel costs more than it saves
 SINGLE_THREAD = 20_000_000  # multiplications; below, threads that wait for each other cost more than they bring

@@ -7,26 +7,19 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
-import discodvt
+from discodvt.checkpoints import Checkpoint, Weights
 from discodvt.errors import BadRequest
 from discodvt.writing.bart import Bart, Decoder, Encoder, Shape
 from discodvt.writing.latent import Latent
-from discodvt.writing.lengths import Lengths, model_lengths
 from discodvt.writing.sampling import SamplingParams
-from discodvt.writing.weights import Weights, read_settings
-
-STORYTELLER = Path(discodvt.__file__).parent / "assets" / "storyteller"
-_FILES = ["*.json", "*.txt", "*.safetensors"]
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedWriter:
     """The parts of a writer. A plain BART has no latent, and without a latent there is no prior."""
 
-    name: str
-    directory: Path
+    checkpoint: Checkpoint
     subwords: Tokenizer
-    lengths: Lengths
     model_defaults: SamplingParams
     int8: bool
     generator: Bart
@@ -36,37 +29,24 @@ class LoadedWriter:
 
 def load_writer(source: str | Path | None, device: torch.device, *, int8: bool) -> LoadedWriter:
     """Open a directory, a Hub id, or the storyteller that ships."""
-    directory, name = _located(source)
-    config = read_settings(directory / "config.json")
-    kind = config.get("model_type")
+    checkpoint = Checkpoint.open(source)
+    directory, kind = checkpoint.directory, checkpoint.kind
     if kind == "discodvt-prior":
         raise BadRequest(f"{directory}: a prior alone; give the directory it lies in, which is the writer")
     if kind not in ("discodvt", "bart"):
         raise BadRequest(f"{directory}: no DiscoDVT and no BART; give a directory that `discodvt train` has written")
-    weights = Weights(directory, device)
+    config, weights, generation = checkpoint.config, checkpoint.weights(device), checkpoint.generation
     generator = _generator(weights.under("generator." if kind == "discodvt" else ""), config, int8)
-    latent = None
-    if kind == "discodvt":
-        latent = Latent(weights, config)
-    prior, codes = None, {}
-    if latent is not None and (directory / "prior" / "config.json").exists():
-        codes = read_settings(directory / "prior" / "config.json")
+    latent = Latent(weights, config) if kind == "discodvt" else None
+    prior = None
+    if latent is not None and checkpoint.prior is not None:
+        codes = checkpoint.prior.config
         if codes.get("num_codes") != latent.num_codes:
             raise BadRequest(f"{directory / 'prior'}: the prior of another model; train the `prior` stage on this one")
-        prior = _prior(Weights(directory / "prior", device), codes, int8)
-    generation = read_settings(directory / "generation_config.json")
-    lengths = model_lengths(
-        len(generator.decoder.positions),
-        generation,
-        prior=read_settings(directory / "prior" / "generation_config.json"),
-        max_codes=codes.get("max_codes", 0),
-        tokens_per_code=latent.tokens_per_code if latent else 0,
-    )
+        prior = _prior(checkpoint.prior.weights(device), codes, int8)
     return LoadedWriter(
-        name=name,
-        directory=directory,
-        subwords=_subwords(directory),
-        lengths=lengths,
+        checkpoint=checkpoint,
+        subwords=checkpoint.bare_tokenizer(),
         model_defaults=SamplingParams(
             temperature=generation.get("temperature") or 1.0,
             repetition_penalty=generation.get("repetition_penalty") or 1.0,
@@ -106,39 +86,3 @@ def _prior(weights: Weights, config: dict[str, Any], int8: bool) -> Bart:
         start=start,
         end=end,
     )
-
-
-def _subwords(directory: Path) -> Tokenizer:
-    """The tokenizer, without the layers transformers puts around it."""
-    path = directory / "tokenizer.json"
-    if path.exists():
-        tokenizer = Tokenizer.from_file(str(path))
-    else:
-        from discodvt.data.subwords import open_tokenizer
-
-        tokenizer = open_tokenizer(directory).backend_tokenizer
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
-
-
-def _located(source: str | Path | None) -> tuple[Path, str]:
-    """The directory of a writer and the name its stories carry."""
-    if source is None:
-        if not (STORYTELLER / "config.json").exists():
-            raise BadRequest("the storyteller is not part of this installation; name a model (--model DIR)")
-        return STORYTELLER, STORYTELLER.name
-    directory, name = Path(source).expanduser(), str(source)
-    if directory.is_dir():
-        if not (directory / "config.json").exists():
-            raise BadRequest(f"{directory}: no config.json in it; give a directory that `discodvt train` has finished")
-        return directory, directory.resolve().name
-    if directory.exists() or isinstance(source, Path) or name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise BadRequest(f"{name}: no such directory; give one that `discodvt train` has written, or a Hub id")
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(name, allow_patterns=_FILES)), name
-    except (OSError, ValueError) as error:
-        reason = next(iter(str(error).splitlines()), "no answer")
-        raise BadRequest(f"{name}: neither a directory nor a model on the Hub that can be reached ({reason})") from None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from discodvt.data.subwords import as_input, open_tokenizer
+from discodvt.data.subwords import as_input
 from discodvt.errors import BadRequest
 from discodvt.writing.decoding import Draft, decode
 from discodvt.writing.layers import int8_levels
@@ -70,7 +70,8 @@ class StoryWriter:
     """Writes stories along plans; around a plain BART, without."""
 
     def __init__(self, parts: LoadedWriter) -> None:
-        self.name, self.directory, self.lengths = parts.name, parts.directory, parts.lengths
+        self._checkpoint, self.lengths = parts.checkpoint, parts.checkpoint.lengths
+        self.name, self.directory = parts.checkpoint.name, parts.checkpoint.directory
         self.model_defaults = parts.model_defaults  # temperature and repetition penalty where none is given
         self.int8 = parts.int8
         self._generator, self._latent, self._prior = parts.generator, parts.latent, parts.prior
@@ -97,7 +98,7 @@ class StoryWriter:
         from discodvt.model import DiscoDVT
 
         kind: Any = BartForConditionalGeneration if self._latent is None else DiscoDVT
-        model: DiscoDVT | BartForConditionalGeneration = _hugging_face(kind, self.directory, self.device)
+        model: DiscoDVT | BartForConditionalGeneration = self._checkpoint.load(kind, device=self.device)
         return model
 
     @cached_property
@@ -105,11 +106,12 @@ class StoryWriter:
         """The prior as a Hugging Face model, if there is one."""
         from discodvt.model import PlanPrior
 
-        return None if self._prior is None else _hugging_face(PlanPrior, self.directory / "prior", self.device)
+        prior = self._checkpoint.prior
+        return None if prior is None else prior.load(PlanPrior, device=self.device)
 
     @cached_property
     def tokenizer(self) -> "PreTrainedTokenizerBase":
-        return open_tokenizer(self.directory)
+        return self._checkpoint.tokenizer()
 
     def write(
         self, prompt: str, *, seed: int = 0, index: int = 0, plan: Sequence[int] | None = None, **params: Any
@@ -126,7 +128,7 @@ class StoryWriter:
         if batch_size < 1:
             raise BadRequest(f"batch_size {batch_size}: expected 1 or more")
         params = params or SamplingParams()
-        self.lengths.tokens(params)  # refuse what cannot be before anything is written
+        self.lengths.tokens(params.min_tokens, params.max_tokens)  # refuse what cannot be before anything is written
         return self._write_many(requests, params, batch_size)
 
     def stream(self, request: Request, params: SamplingParams | None = None) -> StoryStream:
@@ -150,7 +152,7 @@ class StoryWriter:
         return tuple(code for code in codes if code < self._latent.num_codes)
 
     def _write_many(self, requests: Iterable[Request], params: SamplingParams, rows: int) -> Iterator[Story]:
-        _, longest = self.lengths.tokens(params)
+        _, longest = self.lengths.tokens(params.min_tokens, params.max_tokens)
         drafts = self._drafts(requests, params, rows)
         for draft in decode(self._generator, drafts, params.resolved(self.model_defaults), rows=rows, length=longest):
             if draft.done:
@@ -193,7 +195,7 @@ class StoryWriter:
 
     def _drafts(self, requests: Iterable[Request], params: SamplingParams, rows: int) -> Iterator["StoryDraft"]:
         """Requests with plan, ready to be written; plans are drawn for as many at a time as are written at a time."""
-        fewest, most = self.lengths.tokens(params)
+        fewest, most = self.lengths.tokens(params.min_tokens, params.max_tokens)
         waiting = iter(requests)
         while together := list(islice(waiting, rows)):
             prompts = [self._prompt_ids(request.prompt) for request in together]
@@ -231,7 +233,7 @@ class StoryWriter:
                 f"{self.directory}: no prior/ in it, so no plan can be drawn; "
                 "train the `prior` stage on it (discodvt train), or give a plan"
             )
-        fewest, most = self.lengths.codes(params)
+        fewest, most = self.lengths.codes(params.min_codes, params.max_codes)
         drafts = [
             Draft(
                 control=self._prior.decoder.positions[:most],
@@ -282,10 +284,3 @@ class StoryDraft(Draft):
 
     request: Request
     plan: tuple[int, ...]
-
-
-def _hugging_face(kind: Any, directory: Path, device: torch.device) -> Any:
-    from discodvt.model.quiet import quiet_libraries
-
-    quiet_libraries()
-    return kind.from_pretrained(directory, dtype=torch.float32, use_safetensors=True).to(device).eval()

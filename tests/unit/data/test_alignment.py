@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline.toy_corpus import story
 
+from discodvt.checkpoints import open_tokenizer
 from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, write_rows
 from discodvt.data.alignment import edu_boundaries
-from discodvt.data.subwords import as_input, open_tokenizer, train_tokenizer
+from discodvt.data.subwords import as_input, train_tokenizer
 from discodvt.data.tokens import read_tokens
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest

@@ -3,26 +3,17 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from transformers import AutoConfig, BartForConditionalGeneration, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import BartForConditionalGeneration, PreTrainedTokenizerBase
 
 from discodvt.artefacts import MANIFEST, file_hash
-from discodvt.config import Data
-from discodvt.data.subwords import open_tokenizer
+from discodvt.checkpoints import Checkpoint, best_device
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT, PlanPrior
-from discodvt.model.quiet import quiet_libraries
-from discodvt.training.weights import check_source
 
 WEIGHTS = "model.safetensors"
-_WANTED = {
-    "discodvt": "a DiscoDVT, whose posterior reads stories into codes",
-    "bart": "a plain BART, as stage `seq2seq` leaves it",
-    "discodvt-prior": "a prior of plans, the directory `prior` of a writer",
-}
-Opened = TypeVar("Opened", bound=PreTrainedModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,55 +44,38 @@ class Planner:
 
 
 def open_planner(source: Path, *, prompt_tokens: int | None = None, story_tokens: int | None = None) -> Planner:
-    """Open a checkpoint; lengths not given are those of its training, or the paper's where it does not tell them."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = open_model(DiscoDVT, source, device)
-    data = trained_with(source).get("data", {})
-    positions = model.config.max_position_embeddings
+    """Open a checkpoint; lengths not given are those of its training, else those kept with it."""
+    device, checkpoint = best_device(), Checkpoint.open(source)
+    model = checkpoint.load(DiscoDVT, device=device)
+    data, kept = trained_with(source).get("data", {}), checkpoint.lengths
 
-    def length(name: str, given: int | None, room: int) -> int:
-        told: int = given or data.get(name) or min(Data.model_fields[name].default, positions - 2)
+    def length(name: str, given: int | None, own: int, room: int) -> int:
+        told: int = given or data.get(name) or own
         if told > room:
-            raise BadRequest(f"--{name.replace('_', '-')} {told}: {source} has {positions} positions; give fewer")
+            raise BadRequest(f"`{name}` {told}: {source} has {kept.positions} positions; give fewer", parameter=name)
         return told
 
     return Planner(
         source.name,
         model,
-        open_tokenizer(source),
+        checkpoint.tokenizer(),
         device=device,
-        prompt_tokens=length("prompt_tokens", prompt_tokens, positions - 2),
-        story_tokens=length("story_tokens", story_tokens, positions),
+        prompt_tokens=length("prompt_tokens", prompt_tokens, kept.prompt_tokens, kept.positions - 2),
+        story_tokens=length("story_tokens", story_tokens, kept.max_tokens, kept.positions),
     )
-
-
-def open_model(kind: type[Opened], source: Path, device: torch.device) -> Opened:
-    """A checkpoint of this kind of model, in float32 and at rest; one of another kind is refused."""
-    wanted: str = kind.config_class.model_type  # type: ignore[union-attr]
-    check_source(str(source))
-    quiet_libraries()
-    try:
-        found = AutoConfig.from_pretrained(source).model_type
-    except (OSError, ValueError) as error:
-        raise BadRequest(f"{source}: no checkpoint could be opened ({str(error).splitlines()[0]})") from None
-    if found != wanted:
-        raise BadRequest(f"{source}: a {found} checkpoint; give {_WANTED[wanted]}")
-    try:
-        model: Opened = kind.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
-    except (OSError, RuntimeError) as error:
-        raise BadRequest(f"{source}: its weights could not be opened ({str(error).splitlines()[0]})") from None
-    torch.nn.Module.to(model, device).eval()
-    return model
 
 
 def open_plain(source: Path, beside: Planner) -> BartForConditionalGeneration:
     """A plain BART whose losses are compared token by token, so its subwords must be the same."""
     same_subwords(source, beside)
-    return open_model(BartForConditionalGeneration, source, beside.device)
+    model: BartForConditionalGeneration = Checkpoint.open(source).load(
+        BartForConditionalGeneration, device=beside.device
+    )
+    return model
 
 
 def open_prior(source: Path, beside: Planner) -> PlanPrior:
-    prior = open_model(PlanPrior, source, beside.device)
+    prior: PlanPrior = Checkpoint.open(source).load(PlanPrior, device=beside.device)
     if prior.config.num_codes != beside.model.config.num_codes:
         raise BadRequest(
             f"{source}: a prior over {prior.config.num_codes} codes, {beside.name} has {beside.model.config.num_codes}"
@@ -111,8 +85,7 @@ def open_prior(source: Path, beside: Planner) -> PlanPrior:
 
 def same_subwords(source: Path, beside: Planner) -> None:
     """Refuse a checkpoint that cuts stories into other subwords: neither losses nor pairs would be comparable."""
-    check_source(str(source))
-    if open_tokenizer(source).get_vocab() != beside.tokenizer.get_vocab():
+    if Checkpoint.open(source).tokenizer().get_vocab() != beside.tokenizer.get_vocab():
         raise BadRequest(f"{source}: its subwords are not those of {beside.name}; compare models of one tokenizer")
 
 
@@ -137,8 +110,7 @@ def check_prior(prior: Path, checkpoint: Path) -> None:
 
 def weights_of(source: Path) -> Path:
     """The file that stands for a checkpoint in a manifest."""
-    check_source(str(source))
-    path = source / WEIGHTS
+    path = Checkpoint.open(source).directory / WEIGHTS
     if not path.is_file():
         raise BadRequest(f"{source}: no {WEIGHTS}; give the directory of a trained model")
     return path

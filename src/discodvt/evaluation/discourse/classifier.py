@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from discodvt.checkpoints import Checkpoint
 from discodvt.data.batches import Rows, in_order
 from discodvt.data.collate import padded
 from discodvt.data.ragged import Ints, Ragged
-from discodvt.data.subwords import as_input, open_tokenizer
+from discodvt.data.subwords import as_input
 from discodvt.discourse.labels import MARKERS
 from discodvt.errors import BadRequest
 from discodvt.evaluation.discourse.marker_pairs import Pair
 from discodvt.evaluation.metric import Ints as Labels
 from discodvt.evaluation.reader import reader_of
-from discodvt.training.weights import check_source
 
 Reading: TypeAlias = Literal["pair", "twin"]
 
@@ -93,19 +93,13 @@ class RelationClassifier(PreTrainedModel):
 
 def open_classifier(directory: Path) -> tuple[RelationClassifier, PreTrainedTokenizerBase]:
     """A classifier as `discodvt discourse fit` leaves it, ready to judge; one of other markers is refused."""
-    check_source(str(directory))
-    try:
-        config = RelationClassifierConfig.from_pretrained(directory)
-        labels = tuple((config.id2label or {}).values())
-        if labels != MARKERS:
-            found = ", ".join(map(str, labels))
-            raise BadRequest(f"{directory}: a classifier of {found}; expected {', '.join(MARKERS)}; fit it again")
-        model = RelationClassifier.from_pretrained(directory, dtype=torch.float32, use_safetensors=True)
-    except (OSError, ValueError, RuntimeError) as error:
-        first = str(error).splitlines()[0]
-        raise BadRequest(f"{directory}: no relation classifier could be opened ({first}); fit it again") from None
-    model.eval()
-    return model, open_tokenizer(directory)
+    checkpoint = Checkpoint.open(directory).require(RelationClassifierConfig.model_type)
+    model: RelationClassifier = checkpoint.load(RelationClassifier)
+    labels = tuple((model.config.id2label or {}).values())
+    if labels != MARKERS:
+        found = ", ".join(map(str, labels))
+        raise BadRequest(f"{directory}: a classifier of {found}; expected {', '.join(MARKERS)}; fit it again")
+    return model, checkpoint.tokenizer()
 
 
 def _mean(states: Tensor, where: Tensor) -> Tensor:

@@ -19,7 +19,8 @@ from transformers import BartConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
 from discodvt import __version__
 from discodvt.artefacts import StageDirectory, open_stage
-from discodvt.data.subwords import open_tokenizer, train_tokenizer
+from discodvt.checkpoints import open_tokenizer, quiet_libraries
+from discodvt.data.subwords import train_tokenizer
 from discodvt.discourse.labels import MARKERS
 from discodvt.errors import BadRequest
 from discodvt.evaluation.discourse.classifier import (
@@ -36,7 +37,6 @@ from discodvt.evaluation.discourse.marker_pairs import Pair, annotated_pairs, pa
 from discodvt.evaluation.matching import reference_file
 from discodvt.evaluation.reader import open_reader
 from discodvt.model import DiscoDVTConfig
-from discodvt.model.quiet import quiet_libraries
 from discodvt.training.checkpoints import Checkpoints
 from discodvt.training.journal import Journal
 from discodvt.training.loop import Event

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from discodvt.artefacts import file_hash, open_stage, read_manifest
+from discodvt.checkpoints import quiet_libraries
 from discodvt.discourse.labels import CATEGORIES, MARKERS
 from discodvt.errors import BadRequest
 from discodvt.evaluation.discourse.classifier import PairReader, open_classifier, predict
@@ -24,7 +25,6 @@ from discodvt.evaluation.discourse.relation_scores import (
 from discodvt.evaluation.intervals import make_resampler, need_spread
 from discodvt.evaluation.matching import Match, match, reference_file
 from discodvt.evaluation.scores import Score
-from discodvt.model.quiet import quiet_libraries
 
 DISCOURSE = "discourse.json"
 SCORE_STAGE = "discourse-score"

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from discodvt.data.subwords import open_tokenizer
+from discodvt.checkpoints import open_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.evaluation.metric import Direction, Floats, Resampling, Unit, Weights
 from discodvt.evaluation.metrics.word_tokens import Text, as_line

@@ -1,0 +1,456 @@
+"""Opening a checkpoint: the one place that finds, checks and reads a directory `from_pretrained` can open.
+
+A checkpoint is a directory (or Hub repository) with `config.json`, weights in safetensors, `generation_config.json`,
+tokenizer files and, around a DiscoDVT, perhaps `prior/`. What `config.json` says is held against the header of the
+weights before anything is built, so a damaged or absurd checkpoint is one clear line and costs no memory. A pickle is
+never opened.
+
+Weights can be read by name (`Checkpoint.weights`) or as a Hugging Face model (`Checkpoint.load`). Only the second
+imports transformers: a writer does without, which would double the time to its first word.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from tokenizers import Tokenizer
+from torch import Tensor
+
+import discodvt
+from discodvt.errors import BadRequest
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+STORYTELLER = Path(discodvt.__file__).parent / "assets" / "storyteller"
+_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
+_KINDS = {
+    "discodvt": "a DiscoDVT, whose posterior reads stories into codes",
+    "bart": "a plain BART, as stage `seq2seq` leaves it",
+    "discodvt-prior": "a prior of plans, the directory `prior` of a writer",
+}
+_LAYERS = {  # keys of config.json, and where their layers are numbered in the weights
+    "encoder_layers": re.compile(r"(?:^|\.)encoder\.layers\.(\d+)\."),
+    "decoder_layers": re.compile(r"(?:^|\.)decoder\.layers\.(\d+)\."),
+    "conv_layers": re.compile(r"(?:^|\.)up\.convolutions\.(\d+)\."),
+    "num_hidden_layers": None,  # every architecture names them otherwise: no more than there are weights
+}
+_SIZES = (
+    "d_model", "encoder_ffn_dim", "decoder_ffn_dim", "hidden_size", "intermediate_size", "vocab_size",
+    "text_vocab_size", "code_width", "conv_channels", "relation_width", "num_relations",
+)  # fmt: skip
+_HEADS = (
+    ("encoder_attention_heads", "d_model"),
+    ("decoder_attention_heads", "d_model"),
+    ("num_attention_heads", "hidden_size"),
+)
+_SETTINGS = {  # of generation_config.json: least value, and whether it counts something
+    "temperature": (0, False),
+    "repetition_penalty": (0, False),
+    "min_new_tokens": (0, True),
+    "max_new_tokens": (1, True),
+    "prompt_tokens": (1, True),
+}
+_PAPER_MIN_TOKENS, _PAPER_MAX_TOKENS = 100, 512
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model", "vocab.txt")
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """A model's own lengths: subwords of a prompt, subwords of a story, codes of a plan.
+
+    A model may keep them where Hugging Face does: `min_new_tokens` and `max_new_tokens` in `generation_config.json` of
+    the generator (subwords) and of the prior (codes), and `prompt_tokens` in the generator's. Else a story may be as
+    long as those the prior was trained on (its `max_codes` times the tokens of a code: 512 at paper scale), without a
+    prior 512; its least length is the paper's share of that, 100 of 512; a plan has 1 to `max_codes` codes; a prompt
+    fills the positions of the model. No length exceeds those.
+    """
+
+    prompt_tokens: int
+    positions: int
+    min_tokens: int
+    max_tokens: int
+    min_codes: int = 0
+    max_codes: int = 0  # 0: there is no prior
+
+    @classmethod
+    def kept(
+        cls, positions: int, generator: dict[str, Any], *, prior: dict[str, Any], max_codes: int, tokens_per_code: int
+    ) -> "Lengths":
+        """From a model's shape and the generation settings kept with it; `max_codes` 0: no prior."""
+        longest = min(positions, generator.get("max_new_tokens") or max_codes * tokens_per_code or _PAPER_MAX_TOKENS)
+        least = generator.get("min_new_tokens")
+        most_codes = min(prior.get("max_new_tokens") or max_codes, max_codes)
+        return cls(
+            prompt_tokens=min(generator.get("prompt_tokens") or positions, positions - 2),  # <s> and </s>
+            positions=positions,
+            min_tokens=min(longest, longest * _PAPER_MIN_TOKENS // _PAPER_MAX_TOKENS if least is None else least),
+            max_tokens=longest,
+            min_codes=min(prior.get("min_new_tokens") or 1, most_codes),
+            max_codes=most_codes,
+        )
+
+    def tokens(self, low: int | None, high: int | None) -> tuple[int, int]:
+        """The least and the most subwords of a story where these are asked for; the end does not count."""
+        if (high or 0) > self.positions:
+            raise BadRequest(
+                f"`max_tokens` {high}: the model has {self.positions} positions; ask for fewer", parameter="max_tokens"
+            )
+        return _chosen("tokens", low, high, self.min_tokens, self.max_tokens)
+
+    def codes(self, low: int | None, high: int | None) -> tuple[int, int]:
+        """The least and the most codes of a plan where these are asked for."""
+        if (high or 0) > self.max_codes:
+            raise BadRequest(
+                f"`max_codes` {high}: the prior writes at most {self.max_codes}; ask for fewer", parameter="max_codes"
+            )
+        low, high = _chosen("codes", low, high, self.min_codes, self.max_codes)
+        return max(low, 1), high  # an empty plan is none
+
+
+class Weights:
+    """Tensors by name, read from safetensors when asked for, as float32; `under("decoder.")`: those below a name."""
+
+    def __init__(self, directory: Path, device: torch.device | str = "cpu") -> None:
+        self.directory, self._device, self._prefix = directory, device, ""
+        files = _weight_files(directory)
+        try:
+            opened: list[Any] = [safe_open(file, framework="pt") for file in files]
+        except (SafetensorError, OSError) as error:
+            raise BadRequest(f"{directory}: its safetensors cannot be opened ({error}); copy them again") from None
+        self._homes: dict[str, Any] = {name: file for file in opened for name in file.keys()}  # noqa: SIM118 (no mapping)
+
+    def __contains__(self, name: str) -> bool:
+        return self._prefix + name in self._homes
+
+    def __getitem__(self, name: str) -> Tensor:
+        weight: Tensor = self._home(name).get_tensor(self._prefix + name)
+        return weight.to(self._device, torch.float32)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.removeprefix(self._prefix) for name in self._homes if name.startswith(self._prefix))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a weight, from the header alone."""
+        return tuple(self._home(name).get_slice(self._prefix + name).get_shape())
+
+    def under(self, prefix: str) -> "Weights":
+        below = object.__new__(Weights)
+        below.__dict__ |= self.__dict__ | {"_prefix": self._prefix + prefix}
+        return below
+
+    def first(self, *names: str) -> Tensor:
+        """The first of these names that is there: tied weights are stored under one of theirs."""
+        return self[next((name for name in names if name in self), names[0])]
+
+    def _home(self, name: str) -> Any:
+        if name not in self:
+            raise BadRequest(
+                f"{self.directory}: no weight {self._prefix + name}, which config.json calls for; "
+                "copy the directory again"
+            )
+        return self._homes[self._prefix + name]
+
+
+class Checkpoint:
+    """A checkpoint that was found; what it holds is read and checked when first asked for."""
+
+    def __init__(self, directory: Path, name: str | None = None) -> None:
+        self.directory = directory
+        self.name = name or directory.resolve().name
+
+    @classmethod
+    def open(cls, source: str | Path | None) -> "Checkpoint":
+        """Find a directory, a Hub id, or (None) the storyteller that ships with the package."""
+        if source is None:
+            if not (STORYTELLER / "config.json").exists():
+                raise BadRequest("the storyteller is not part of this installation; name a model (--model DIR)")
+            return cls(STORYTELLER)
+        directory, name = Path(source).expanduser(), str(source)
+        if directory.is_dir():
+            if not (directory / "config.json").exists():
+                raise BadRequest(
+                    f"{directory}: no config.json in it; give a directory that `discodvt train` has finished"
+                )
+            return cls(directory)
+        if directory.exists() or isinstance(source, Path) or name.startswith((".", "/", "~")) or name.count("/") > 1:
+            raise BadRequest(
+                f"{name}: no such directory; give one that `discodvt train` has written (train the stage that makes it "
+                "first), or a Hub id"
+            )
+        return cls(_downloaded(name), name)
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """`config.json`, held against the weights."""
+        config = read_settings(self.directory / "config.json")
+        _check_sizes(self.directory, config, Weights(self.directory))
+        return config
+
+    @property
+    def kind(self) -> str:
+        """The model type: `discodvt`, `discodvt-prior`, `bart` or any other of transformers."""
+        return str(read_settings(self.directory / "config.json").get("model_type"))
+
+    @cached_property
+    def generation(self) -> dict[str, Any]:
+        """`generation_config.json`, its numbers checked; empty where there is none."""
+        path = self.directory / "generation_config.json"
+        settings = read_settings(path)
+        for name, (least, counts) in _SETTINGS.items():
+            value = settings.get(name)
+            fine = isinstance(value, int if counts else (int, float)) and not isinstance(value, bool)
+            if value is not None and not (fine and least <= value < float("inf")):
+                wanted = f"a {'whole ' if counts else ''}number of {least} or more"
+                raise BadRequest(f"{path}: {name} is {json.dumps(value)}; expected {wanted}")
+        return settings
+
+    @property
+    def prior(self) -> "Checkpoint | None":
+        """The prior that lies in the directory of a writer, if there is one."""
+        directory = self.directory / "prior"
+        return Checkpoint(directory) if (directory / "config.json").exists() else None
+
+    @cached_property
+    def lengths(self) -> Lengths:
+        """The lengths kept with the model."""
+        return Lengths.kept(
+            int(_shape(self.config).get("max_position_embeddings") or _PAPER_MAX_TOKENS),
+            self.generation,
+            prior=self.prior.generation if self.prior else {},
+            max_codes=self.prior.config.get("max_codes", 0) if self.prior else 0,
+            tokens_per_code=2 ** self.config.get("conv_layers", 0),
+        )
+
+    def weights(self, device: torch.device | str = "cpu") -> Weights:
+        """The weights by name, on a device and in float32."""
+        return Weights(self.directory, device)
+
+    def tokenizer(self) -> "PreTrainedTokenizerBase":
+        """The tokenizer as a Hugging Face object."""
+        assert self.config  # checked first: transformers reads it too
+        tokenizer = open_tokenizer(self.directory)
+        self._check_vocabulary(len(tokenizer))
+        return tokenizer
+
+    def bare_tokenizer(self) -> Tokenizer:
+        """The tokenizer without the layers transformers puts around it."""
+        path = self.directory / "tokenizer.json"
+        tokenizer = _parsed(path) if path.exists() else open_tokenizer(self.directory).backend_tokenizer
+        self._check_vocabulary(tokenizer.get_vocab_size())
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
+
+    def require(self, *kinds: str) -> "Checkpoint":
+        """Refuse a checkpoint of another model type."""
+        if self.kind not in kinds:
+            wanted = ", or ".join(_KINDS.get(kind, f"a {kind}") for kind in kinds)
+            raise BadRequest(f"{self.directory}: a {self.kind} checkpoint; give {wanted}")
+        return self
+
+    def load(self, model_class: Any, *, device: torch.device | str = "cpu", may_lack: str = "", **changes: Any) -> Any:
+        """The weights as a Hugging Face model in float32 and eval mode; `changes` are keys of its configuration.
+
+        Weights that are not in the file are an error, except those with `may_lack` in their name.
+        """
+        from huggingface_hub.errors import StrictDataclassError
+        from transformers import PreTrainedModel
+
+        if isinstance(model_class, type) and issubclass(model_class, PreTrainedModel):
+            self.require(str(getattr(model_class.config_class, "model_type", "")))
+        try:
+            with _quiet_loading():
+                self._check_fit(model_class, changes)
+                model, found = model_class.from_pretrained(
+                    self.directory,
+                    dtype=torch.float32,
+                    use_safetensors=True,
+                    output_loading_info=True,
+                    **changes,
+                )
+        except (OSError, ValueError, RuntimeError, TypeError, SafetensorError, StrictDataclassError) as error:
+            raise BadRequest(f"{self.directory}: it cannot be opened ({_first_line(error)}); copy it again") from None
+        missing = sorted(name for name in found["missing_keys"] if not may_lack or may_lack not in name)
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise BadRequest(f"{self.directory}: it lacks the weights {missing[0]}{more}; give a whole checkpoint")
+        return model.to(device).eval()
+
+    def _check_fit(self, model_class: Any, changes: dict[str, Any]) -> None:
+        """Refuse weights of other shapes than those of the model, which is built without memory to be compared."""
+        from transformers import AutoConfig
+
+        assert self.config  # its layers are no more than there are weights
+        shape, weights = AutoConfig.from_pretrained(self.directory, **changes), self.weights()
+        with torch.device("meta"):
+            empty = model_class(shape) if hasattr(model_class, "config_class") else model_class.from_config(shape)
+        for name, tensor in empty.state_dict().items():
+            if name in weights and weights.shape(name) != tuple(tensor.shape):
+                found = f"{name} is {list(weights.shape(name))}, not {list(tensor.shape)}"
+                raise BadRequest(f"{self.directory}: weights do not fit their config.json ({found}); copy it again")
+
+    def _check_vocabulary(self, subwords: int) -> None:
+        """A tokenizer of another model, or the rest of one, would write nothing or what nobody can read."""
+        shape = _shape(self.config)
+        rows = shape.get("text_vocab_size") or shape.get("vocab_size")
+        if rows is not None and not rows // 2 <= subwords <= rows:  # a model may have rows to spare
+            raise BadRequest(
+                f"{self.directory}: a tokenizer of {subwords:,} subwords, a model of {rows:,}; "
+                "they do not belong together, copy the directory again"
+            )
+
+
+def open_tokenizer(source: str | Path) -> "PreTrainedTokenizerBase":
+    """The tokenizer of a checkpoint (directory or Hub id), or of a directory with `vocab.json` and `merges.txt`."""
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import AutoTokenizer, BartTokenizer
+
+    directory = Path(source)
+    if directory.is_dir() and not any((directory / name).exists() for name in _TOKENIZER_FILES):
+        raise BadRequest(f"{directory}: no tokenizer.json in it; copy the tokenizer's files into it")
+    if (directory / "tokenizer.json").exists():
+        _parsed(directory / "tokenizer.json")
+    try:
+        if (directory / "vocab.json").exists() and not (directory / "tokenizer.json").exists():
+            return BartTokenizer(vocab=str(directory / "vocab.json"), merges=str(directory / "merges.txt"))
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(str(source))
+    except (OSError, ValueError, TypeError, KeyError, StrictDataclassError) as error:
+        raise BadRequest(
+            f"{source}: no tokenizer could be opened ({_first_line(error)}); give a BART checkpoint"
+        ) from None
+    for mark in ("is_local", "local_files_only"):  # how it was opened is no part of it, and must not be saved with it
+        tokenizer.init_kwargs.pop(mark, None)
+    return tokenizer
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """A JSON file of settings; empty where there is none."""
+    if not path.exists():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError):
+        raise BadRequest(f"{path}: no JSON object in it; copy the directory again") from None
+
+
+def best_device() -> torch.device:
+    """The GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def quiet_libraries() -> None:
+    """The terminal is this program's: no bar for every checkpoint, no lines about a Hub that does not answer."""
+    from huggingface_hub.utils import logging as hub
+    from transformers.utils import logging as transformers
+
+    transformers.disable_progress_bar()
+    hub.set_verbosity_error()
+
+
+@contextmanager
+def _quiet_loading() -> Iterator[None]:
+    """Weights that are there and not wanted are no news; missing ones are looked for."""
+    from transformers.utils import logging
+
+    quiet_libraries()
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+def _chosen(unit: str, low: int | None, high: int | None, own_low: int, own_high: int) -> tuple[int, int]:
+    """What was asked for, else the model's own, which gives way to what was asked for."""
+    most = own_high if high is None else high
+    if low is not None and low > most:
+        raise BadRequest(
+            f"`min_{unit}` {low} is above the model's `max_{unit}` {most}; ask for fewer, or set `max_{unit}`",
+            parameter=(f"min_{unit}", f"max_{unit}"),
+        )
+    return min(own_low, most) if low is None else low, most
+
+
+def _downloaded(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=_FILES))
+    except (OSError, ValueError) as error:
+        raise BadRequest(
+            f"{name}: neither a directory nor a model on the Hub that can be reached ({_first_line(error)})"
+        ) from None
+
+
+def _weight_files(directory: Path) -> list[Path]:
+    """The files of a model's weights: one, or those its index names."""
+    whole, index = directory / "model.safetensors", read_settings(directory / "model.safetensors.index.json")
+    if whole.exists():
+        return [whole]
+    files = sorted({directory / str(file) for file in dict(index.get("weight_map", {})).values()})
+    files = files or sorted(directory.glob("*.safetensors"))
+    if not files:
+        pickles = sorted([*directory.glob("*.bin"), *directory.glob("*.pt")])
+        found = f" ({pickles[0].name} is a pickle, which is never loaded)" if pickles else ""
+        raise BadRequest(f"{directory}: no weights in safetensors in it{found}; copy or convert them")
+    return files
+
+
+def _parsed(path: Path) -> Tokenizer:
+    """A tokenizer file with subwords in it."""
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises nothing more special
+        raise BadRequest(f"{path}: no tokenizer in it ({_first_line(error)}); copy it again") from None
+    if tokenizer.get_vocab_size() == 0:
+        raise BadRequest(f"{path}: a tokenizer without subwords; copy it again")
+    return tokenizer
+
+
+def _shape(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that shapes the language model."""
+    nested = config.get("backbone_config")
+    return nested if isinstance(nested, dict) else config
+
+
+def _check_sizes(directory: Path, config: dict[str, Any], weights: Weights) -> None:
+    """Refuse numbers no weight bears out, before a model of that size is built."""
+    names = list(weights)
+    largest = max((max(weights.shape(name), default=1) for name in names), default=1)
+
+    def refuse(key: str, value: Any, expected: str) -> None:
+        raise BadRequest(f"{directory / 'config.json'}: {key} is {json.dumps(value)}; expected {expected}")
+
+    for part in (config, _shape(config)) if _shape(config) is not config else (config,):
+        for key, most in {**dict.fromkeys(_LAYERS, len(names)), **dict.fromkeys(_SIZES, largest)}.items():
+            value = part.get(key)
+            if value is not None and (type(value) is not int or not 1 <= value <= most):
+                refuse(key, value, f"a whole number from 1 to {most:,}, as far as the weights go")
+        for key, pattern in _LAYERS.items():
+            if pattern is not None and key in part:
+                found = len({match.group(1) for match in map(pattern.search, names) if match})
+                if found != part[key]:
+                    refuse(key, part[key], f"the {found} of the weights")
+        for key, width in _HEADS:
+            heads, wide = part.get(key), part.get(width)
+            if heads is not None and (type(heads) is not int or heads < 1):
+                refuse(key, heads, "a whole number of 1 or more")
+            if heads is not None and wide is not None and part.get("head_dim") is None and wide % heads:
+                refuse(key, heads, f"a divisor of {width} {wide}")
+        key = "max_position_embeddings"
+        learned = [weights.shape(name)[0] for name in names if name.endswith("embed_positions.weight")]
+        if key in part and (type(part[key]) is not int or not 1 <= part[key] <= min(learned, default=part[key])):
+            refuse(key, part[key], f"1 to {min(learned):,}, as in the weights" if learned else "1 or more")
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

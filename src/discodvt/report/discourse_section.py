@@ -1,7 +1,7 @@
 """The discourse level in a report: accuracy by category and marker, shares of relations, entropy, KL divergence."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from discodvt.discourse import CATEGORIES
@@ -114,8 +114,8 @@ def _cells(
     for column in columns:
         name = names[column.name]
         if name in scores:
-            cell = score_cell(column.name, scores[name], starred.get(name, ""))
-            cells.append(replace(cell, thin=rests_on_few(name, scores)))
+            thin = rests_on_few(name, scores)
+            cells.append(score_cell(column.name, scores[name], starred.get(name, ""), thin=thin))
         else:
             cells.append(Cell())
     return cells

@@ -1,9 +1,9 @@
 """Scores as cells of tables: how a number is printed, when it earns a star, which rest on too little; the paper's own.
 
-The paper's numbers (`paper_tables.json`) stand beside ours at paper scale, and are always named as the paper's. An
+The paper's numbers (`paper_tables.json`) are put beside ours at paper scale, and are always named as the paper's. An
 accuracy rests on too little where one of its markers has a handful of pairs: one pair makes an accuracy of 0 or 100%
 with no spread at all, so an interval of no width and a certain t-test. A macro-accuracy weighs its markers alike, so
-its rarest marker decides. How many pairs a marker had stands in the signature of its accuracy.
+its rarest marker decides. The signature of an accuracy has the number of pairs.
 """
 
 import json
@@ -35,14 +35,15 @@ def number(value: float, unit: str = "fraction") -> str:
     return f"{100 * value if unit == 'fraction' else value:z.{decimals}f}".replace("-", "−")
 
 
-def score_cell(name: str, score: Mapping[str, Any], stars: str = "") -> Cell:
-    """A score with its interval; its count and signature on pointing."""
+def score_cell(name: str, score: Mapping[str, Any], stars: str = "", *, thin: bool = False) -> Cell:
+    """A score with its interval; its count and signature as a tooltip, and what it has too little of."""
     interval, ends = interval_of(score)
     spread = f"95% interval {interval[0]} to {interval[1]}" if interval else "no interval"
     value = number(score["value"], score["unit"])
     unit = "" if score["unit"] == "fraction" else f" {score['unit']}"
-    tip = f"{name} {value}{unit}, {spread}, n {score['n']:,}\n{score['signature']}"
-    return Cell(value, score["value"], interval, ends, stars, tip=tip)
+    few = f"too few: {score['too_few']}\n" if "too_few" in score else ""
+    tip = f"{name} {value}{unit}, {spread}, n {score['n']:,}\n{few}{score['signature']}"
+    return Cell(value, score["value"], interval, ends, stars, thin=thin, tip=tip)
 
 
 def interval_of(score: Mapping[str, Any]) -> tuple[tuple[str, str] | None, tuple[float, float] | None]:
@@ -114,15 +115,18 @@ def _pairs(score: Mapping[str, Any]) -> int | None:
 
 
 def check_scale(systems: Sequence[System], dataset: Dataset) -> None:
-    """The paper's numbers stand beside runs of its scale only: as many stories, scored as it scores."""
+    """The paper's numbers are put beside runs of its scale only: as many stories, scored as it scores."""
     scored = [run for system in systems if (run := system.scored("paper"))]
     if not scored:
-        raise BadRequest(f"--paper {dataset}: no run with scores in paper mode; add one of `discodvt evaluate`")
+        raise BadRequest(
+            f"`paper` {dataset}: no run with scores in paper mode; add one of `discodvt evaluate`", "paper"
+        )
     for run in scored:
         if run.content["stories"] < PAPER_STORIES:
             raise BadRequest(
                 f"{run.directory}: {run.content['stories']} stories, the paper scores {PAPER_STORIES:,}; "
-                "leave --paper out, or score as many"
+                "leave `paper` out, or score as many",
+                "paper",
             )
 
 

@@ -114,8 +114,8 @@ def _cells(system: System, among: Sequence[System], mode: Mode, columns: Sequenc
         if _against_itself(system, column.name):
             cells.append(Cell(tip="the references against themselves"))
         elif column.name in scores:
-            cell = score_cell(column.name, scores[column.name], starred.get(column.name, ""))
-            cells.append(replace(cell, thin=rests_on_few(column.name, scores)))
+            thin = rests_on_few(column.name, scores)
+            cells.append(score_cell(column.name, scores[column.name], starred.get(column.name, ""), thin=thin))
         else:
             cells.append(Cell())
     return cells

@@ -164,7 +164,7 @@ def _check_place(system: System, run: Run) -> None:
 
 
 def _check_alike(runs: Sequence[Run], options: dict[str, str]) -> None:
-    """Scores stand in one table only when they were counted alike against the same references."""
+    """Scores are in one table only when they were counted alike against the same references."""
     for run in runs[1:]:
         if run.files["references"] != runs[0].files["references"]:
             raise BadRequest(

@@ -128,7 +128,7 @@ def test_the_papers_numbers_need_its_scale() -> None:
     check_scale([System("disco", [scored("disco", count=1000)])], "wikiplots")
     with pytest.raises(BadRequest, match="12 stories, the paper scores 1,000"):
         check_scale([System("disco", [scored("disco")])], "wikiplots")
-    with pytest.raises(BadRequest, match="no run with scores"):
+    with pytest.raises(BadRequest, match="no run has scores"):
         check_scale([System("disco")], "wikiplots")
 
 
@@ -154,6 +154,16 @@ def test_an_accuracy_of_a_handful_of_pairs_earns_nothing() -> None:
     system = System("disco", [run])
     assert stars(system, [system], "paper") == {"accuracy-so": "", "accuracy-and": "**"}
     assert rests_on_few("D-4", {"D-4": {"signature": "s", "too_few": "4 n-grams, at least 20 are needed"}})
+
+
+def test_a_score_of_too_few_says_so_and_is_never_best() -> None:
+    runs = scored("disco"), scored("plain")
+    runs[0].content["scores"]["D-4"] |= {"value": 0.9, "too_few": "4 n-grams, at least 20 are needed"}
+    table = table_of(sections(*(System(run.name, [run]) for run in runs))["main"])
+    few = table.rows[0].cells[[column.name for column in table.columns].index("D-4")]
+    assert (few.thin, few.best) == (True, False)
+    assert "too few: 4 n-grams, at least 20 are needed" in few.tip
+    assert "† fewer than 20 n-grams" in table.note
 
 
 def measured(name: str, layers: int) -> Run:

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 from discodvt.report.charts import Colors, distributions, intervals
 from discodvt.report.escaping import one_line
-from discodvt.report.pages import Part, Section
+from discodvt.report.pages import Part, ReportSection
 from discodvt.report.score_cells import in_percent, score_cell
-from discodvt.report.systems import System
-from discodvt.report.table import Cell, Column, Row, Table, stem
+from discodvt.report.systems import ReportedSystem
+from discodvt.report.table import Cell, Column, Table, TableRow, stem
 
 SHOWN = 12  # codes of a dictionary
 UTILISATION = "Distinct codes of a story divided by its codes; dashed: the mean. Plans {of}."
@@ -57,7 +57,7 @@ class CodedStory:
         return stem(self.system)
 
 
-def code_section(systems: Sequence[System], colors: Colors) -> Section | None:
+def code_section(systems: Sequence[ReportedSystem], colors: Colors) -> ReportSection | None:
     """All there is of codes; None where no run knows of any."""
     known = {system.name: found for system in systems if (found := _usage(system))}
     parts: list[Part] = []
@@ -79,16 +79,16 @@ def code_section(systems: Sequence[System], colors: Colors) -> Section | None:
     for system in systems:
         if system.study:
             parts += [_dictionary(system.name, system.study.content), *_coded_story(system.name, system.study.content)]
-    return Section("codes", "Codes", LEAD, parts) if parts else None
+    return ReportSection("codes", "Codes", LEAD, parts) if parts else None
 
 
-def _usage(system: System) -> dict[str, Any] | None:
+def _usage(system: ReportedSystem) -> dict[str, Any] | None:
     """The usage of codes, from the study or else the measure run."""
     run = system.study or system.measured
     return run.content if run else None
 
 
-def _written_utilisation(system: System) -> dict[str, Any] | None:
+def _written_utilisation(system: ReportedSystem) -> dict[str, Any] | None:
     """How the plans of its scored stories use codes, where they have plans."""
     return next((found for run in system.evaluations if (found := run.content.get("utilisation"))), None)
 
@@ -109,7 +109,7 @@ def _usage_table(known: Mapping[str, dict[str, Any]]) -> Table:
             Cell(f"{100 * mean:.2f}", mean),
             Cell(f"{found['stories']:,}", found["stories"]),
         ]
-        rows.append(Row(name, cells))
+        rows.append(TableRow(name, cells))
     note = "Read from held-out stories. Perplexity of the codes' distribution; mean utilisation of a story in percent."
     return Table("codes", "Codes in use", note, columns, [("", rows)])
 
@@ -124,13 +124,15 @@ def _measurements_table(measured: Mapping[str, dict[str, dict[str, Any]]]) -> Ta
             if held:
                 better = next(iter(held.values()))["direction"]
                 cells = [score_cell(name, held[system]) if system in held else Cell() for system in measured]
-                rows.append(Row(Column(label, better).heading, cells))
+                rows.append(TableRow(Column(label, better).heading, cells))
         blocks += [(heading, rows)] if rows else []
     note = "Measured on held-out stories; the signature of a figure defines it."
     return Table("worth", "Measurements of codes", note, [Column(name) for name in measured], blocks, "Figure")
 
 
-def _by_layers(systems: Sequence[System], known: Mapping[str, dict[str, Any]], colors: Colors) -> Iterator[Part]:
+def _by_layers(
+    systems: Sequence[ReportedSystem], known: Mapping[str, dict[str, Any]], colors: Colors
+) -> Iterator[Part]:
     """The effect of the number of CNN layers, where runs differ in it and were scored."""
     scored = {system.name: run.content["scores"] for system in systems if (run := system.scored("paper"))}
     layers = {name: found["model"]["conv_layers"] for name, found in known.items() if name in scored}
@@ -145,7 +147,7 @@ def _by_layers(systems: Sequence[System], known: Mapping[str, dict[str, Any]], c
 def _dictionary(system: str, found: dict[str, Any]) -> Table:
     columns = [Column(name) for name in ("share", "repeated 4-grams", "markers in them", "place")]
     rows = [
-        Row(
+        TableRow(
             str(entry["code"]),
             [
                 Cell(f"{100 * entry['share']:.2f}%", entry["share"]),

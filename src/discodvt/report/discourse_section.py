@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 
 from discodvt.discourse import CATEGORIES
 from discodvt.report.charts import Colors, Spread, grouped_bars, pies
-from discodvt.report.pages import Part, Section
+from discodvt.report.pages import Part, ReportSection
 from discodvt.report.score_cells import TOO_FEW, Dataset, in_percent, paper_block, rests_on_few, score_cell, stars
-from discodvt.report.systems import DISCOURSE, Run, System
-from discodvt.report.table import Cell, Column, Row, Table, with_best
+from discodvt.report.systems import DISCOURSE, ReportedSystem, StageRun
+from discodvt.report.table import Cell, Column, Table, TableRow, with_best
 
 Scores: TypeAlias = Mapping[str, Mapping[str, Any]]
 LEAD = (
@@ -20,16 +20,18 @@ ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class DiscourseResults:
     """The discourse runs of a report: scores by system, the human ones first, and their stars."""
 
     human: str
-    runs: Sequence[Run]
+    runs: Sequence[StageRun]
     scores: Mapping[str, Scores]
     stars: Mapping[str, Mapping[str, str]]
 
 
-def discourse_section(systems: Sequence[System], human: str, colors: Colors, dataset: Dataset | None) -> Section | None:
+def discourse_section(
+    systems: Sequence[ReportedSystem], human: str, colors: Colors, dataset: Dataset | None
+) -> ReportSection | None:
     """All of the paper's discourse-level tables and figures; None without a run of `discourse score`."""
     beside = [system.discourse for system in systems if system.discourse]
     if not beside:
@@ -37,7 +39,9 @@ def discourse_section(systems: Sequence[System], human: str, colors: Colors, dat
     runs = [run for run in beside if not run.is_reference]
     people = beside[0].content["human"]
     scores = {human: people["scores"]} | {run.name: run.content["scores"] for run in runs}
-    results = Results(human, runs, scores, {system.name: stars(system, systems, DISCOURSE) for system in systems})
+    results = DiscourseResults(
+        human, runs, scores, {system.name: stars(system, systems, DISCOURSE) for system in systems}
+    )
     parts: list[Part] = [
         _accuracy(results, people),
         _bars(results, colors, "accuracy", "accuracy", list(CATEGORIES)),
@@ -47,10 +51,10 @@ def discourse_section(systems: Sequence[System], human: str, colors: Colors, dat
         pies("relations", "Relations", "Shares of the four categories.", _category_shares(scores)),
         _bars(results, colors, "markers", "share", [marker for held in CATEGORIES.values() for marker in held]),
     ]
-    return Section("discourse", "Discourse level", LEAD, parts)
+    return ReportSection("discourse", "Discourse level", LEAD, parts)
 
 
-def _accuracy(results: Results, people: Mapping[str, Any]) -> Table:
+def _accuracy(results: DiscourseResults, people: Mapping[str, Any]) -> Table:
     """Macro-accuracy by category and over all markers, beside always saying the most frequent one."""
     columns = [Column(category, "higher") for category in (*CATEGORIES, ALL)]
     names = {category: f"accuracy-{category}" for category in CATEGORIES} | {ALL: "accuracy"}
@@ -62,7 +66,7 @@ def _accuracy(results: Results, people: Mapping[str, Any]) -> Table:
     return Table("accuracy", "Macro-accuracy by category", note, columns, blocks)
 
 
-def _constant(runs: Sequence[Run], columns: Sequence[Column], names: Mapping[str, str]) -> list[Row]:
+def _constant(runs: Sequence[StageRun], columns: Sequence[Column], names: Mapping[str, str]) -> list[TableRow]:
     """What always saying the most frequent marker gets: one row where it is the same for all."""
     found = {run.name: run.content["baseline"] for run in runs}
     alike = all(baseline == next(iter(found.values())) for baseline in found.values())
@@ -70,11 +74,11 @@ def _constant(runs: Sequence[Run], columns: Sequence[Column], names: Mapping[str
     for system, baseline in list(found.items())[: 1 if alike else None]:
         cells = [_plain(baseline["scores"].get(names[column.name])) for column in columns]
         label = f"always “{baseline['marker']}”" + ("" if alike else f" ({system})")
-        rows.append(Row(label, cells, "aside"))
+        rows.append(TableRow(label, cells, "aside"))
     return rows
 
 
-def _markers(results: Results, dataset: Dataset | None) -> Table:
+def _markers(results: DiscourseResults, dataset: Dataset | None) -> Table:
     columns = [Column(marker, "higher", category) for category, markers in CATEGORIES.items() for marker in markers]
     names = {column.name: f"accuracy-{column.name}" for column in columns}
     blocks = _blocks(results, columns, names) + paper_block("markers", columns, dataset)
@@ -82,7 +86,7 @@ def _markers(results: Results, dataset: Dataset | None) -> Table:
     return Table("markers", "Accuracy by marker", note, columns, blocks)
 
 
-def _shares(results: Results, dataset: Dataset | None) -> Table:
+def _shares(results: DiscourseResults, dataset: Dataset | None) -> Table:
     columns = [*(Column(category) for category in CATEGORIES), Column("entropy", "higher")]
     names = {category: f"share-{category}" for category in CATEGORIES} | {"entropy": "entropy"}
     blocks = _blocks(results, columns, names) + paper_block("shares", columns, dataset)
@@ -90,20 +94,22 @@ def _shares(results: Results, dataset: Dataset | None) -> Table:
     return Table("shares", "Shares of relations", note, columns, blocks)
 
 
-def _divergence(results: Results, dataset: Dataset | None) -> Table:
+def _divergence(results: DiscourseResults, dataset: Dataset | None) -> Table:
     columns = [Column("KL", "lower")]
     blocks = _blocks(results, columns, {"KL": "KL"})[1:]  # of the systems only
     note = "KL(human || system) over the four categories, in bits."
     return Table("kl", "Divergence from human relations", note, columns, blocks + paper_block("kl", columns, dataset))
 
 
-def _blocks(results: Results, columns: Sequence[Column], names: Mapping[str, str]) -> list[tuple[str, list[Row]]]:
+def _blocks(
+    results: DiscourseResults, columns: Sequence[Column], names: Mapping[str, str]
+) -> list[tuple[str, list[TableRow]]]:
     """The human row apart, then one row a system."""
     rows = {
         name: _cells(scores, columns, names, results.stars.get(name, {})) for name, scores in results.scores.items()
     }
-    aside = [Row(results.human, rows.pop(results.human), "aside")]
-    ours = with_best([Row(name, cells) for name, cells in rows.items()], columns)
+    aside = [TableRow(results.human, rows.pop(results.human), "aside")]
+    ours = with_best([TableRow(name, cells) for name, cells in rows.items()], columns)
     return [("", block) for block in (aside, ours) if block]
 
 
@@ -121,7 +127,7 @@ def _cells(
     return cells
 
 
-def _marked(blocks: Sequence[tuple[str, Sequence[Row]]]) -> str:
+def _marked(blocks: Sequence[tuple[str, Sequence[TableRow]]]) -> str:
     return f" {TOO_FEW}" if any(cell.thin for _, rows in blocks for row in rows for cell in row.cells) else ""
 
 
@@ -135,7 +141,7 @@ BARS = {
 }
 
 
-def _bars(results: Results, colors: Colors, figure: str, kind: str, groups: Sequence[str]) -> Part:
+def _bars(results: DiscourseResults, colors: Colors, figure: str, kind: str, groups: Sequence[str]) -> Part:
     """Scores `kind`-GROUP of every system side by side."""
     names = [f"{kind}-{group}" for group in groups]
     series = {system: list(_spreads(scores, names)) for system, scores in results.scores.items()}

@@ -11,8 +11,8 @@ from typing import ClassVar, NamedTuple
 
 from discodvt.evaluation.metrics.repetition import RANGES, LookBack, nearest_repeats, repetition
 from discodvt.evaluation.metrics.word_tokens import intern, token_spans, tokenize
-from discodvt.report.pages import Section
-from discodvt.report.systems import System
+from discodvt.report.pages import ReportSection
+from discodvt.report.systems import ReportedSystem
 
 NEAR, FAR = RANGES
 
@@ -26,7 +26,7 @@ class Repeat(NamedTuple):
     distance: int
 
 
-class Piece(NamedTuple):
+class MarkedPiece(NamedTuple):
     """A piece of a shown story; one that is marked has a kind and a tip."""
 
     text: str
@@ -37,7 +37,7 @@ class Piece(NamedTuple):
 class ShownStory(NamedTuple):
     system: str
     facts: str
-    pieces: Sequence[Piece]
+    pieces: Sequence[MarkedPiece]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def repeats(story: str, *, look_back: LookBack = "paper") -> list[Repeat]:
     return found
 
 
-def marked_pieces(story: str, *, look_back: LookBack = "paper") -> Iterator[Piece]:
+def marked_pieces(story: str, *, look_back: LookBack = "paper") -> Iterator[MarkedPiece]:
     """The story piece by piece, its repeated tokens and phrases marked."""
     at = 0
     near = NEAR - (look_back == "code")
@@ -76,13 +76,13 @@ def marked_pieces(story: str, *, look_back: LookBack = "paper") -> Iterator[Piec
         what = "the same token" if tokens == 1 else f"the same {tokens} tokens"
         tip = f"{what} {distance} {'token' if distance == 1 else 'tokens'} before; {counted}"
         kind = f"{'phrase' if tokens > 1 else 'token'}{' near' if distance <= near else ''}"
-        yield Piece(story[at:start])
-        yield Piece(story[start:end], kind, tip)
+        yield MarkedPiece(story[at:start])
+        yield MarkedPiece(story[start:end], kind, tip)
         at = end
-    yield Piece(story[at:])
+    yield MarkedPiece(story[at:])
 
 
-def example_section(systems: Sequence[System], *, count: int) -> Section | None:
+def example_section(systems: Sequence[ReportedSystem], *, count: int) -> ReportSection | None:
     """The same prompts for every system that kept its stories, the reference first; None without any."""
     held = {system: {_key(pair): pair for pair in reversed(list(system.pairs()))} for system in _with_stories(systems)}
     if not held or count == 0:
@@ -101,10 +101,10 @@ def example_section(systems: Sequence[System], *, count: int) -> Section | None:
         f"Stories to the same prompts, drawn by the prompts' hashes. Underlined tokens are among the {FAR} tokens "
         f"before them (solid: among the {NEAR} before), as rep-l counts them; filled ones repeat as a phrase."
     )
-    return Section("examples", "Side by side", lead, [Examples(shown)])
+    return ReportSection("examples", "Side by side", lead, [Examples(shown)])
 
 
-def _with_stories(systems: Sequence[System]) -> Iterator[System]:
+def _with_stories(systems: Sequence[ReportedSystem]) -> Iterator[ReportedSystem]:
     return (system for system in systems if any(True for _ in system.pairs()))
 
 

@@ -38,7 +38,7 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReportSection:
     """A heading, a few words, and tables, figures or stories."""
 
     name: str
@@ -47,7 +47,7 @@ class Section:
     parts: Sequence[Part]
 
 
-def report_page(title: str, facts: str, sections: Sequence[Section]) -> str:
+def report_page(title: str, facts: str, sections: Sequence[ReportSection]) -> str:
     """The report as one page."""
     return _render("report.html", title=title, facts=facts, sections=sections)
 

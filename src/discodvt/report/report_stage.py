@@ -10,10 +10,10 @@ from discodvt.report.code_section import code_section
 from discodvt.report.discourse_section import discourse_section
 from discodvt.report.drawing import Drawing
 from discodvt.report.example_section import example_section
-from discodvt.report.pages import Section, report_page
+from discodvt.report.pages import ReportSection, report_page
 from discodvt.report.score_cells import Dataset, check_scale
 from discodvt.report.score_sections import comparison_section, score_sections
-from discodvt.report.systems import System, read_runs
+from discodvt.report.systems import ReportedSystem, read_runs
 from discodvt.report.table import Table, comma_separated, latex, markdown
 
 PAGE = "report.html"
@@ -62,7 +62,7 @@ def write_report(
         return stage.facts
 
 
-def _sections(systems: Sequence[System], paper: Dataset | None, examples: int) -> Iterator[Section]:
+def _sections(systems: Sequence[ReportedSystem], paper: Dataset | None, examples: int) -> Iterator[ReportSection]:
     """In the paper's order; each only where the runs have what it shows."""
     names = [system.name for system in systems]
     unnamed = "human" if "human" not in names else "references"
@@ -78,7 +78,7 @@ def _sections(systems: Sequence[System], paper: Dataset | None, examples: int) -
     yield from (section for section in found if section is not None)
 
 
-def _facts(systems: Sequence[System]) -> str:
+def _facts(systems: Sequence[ReportedSystem]) -> str:
     versions = sorted({run.manifest["versions"]["discodvt"] for system in systems for run in system.runs})
     said = [f"{system.name}: the references themselves" for system in systems if system.is_reference]
     return "; ".join([f"Systems: {', '.join(system.name for system in systems)}", *said]) + (

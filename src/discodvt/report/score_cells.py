@@ -17,8 +17,8 @@ from discodvt.discourse import CATEGORIES, MARKERS
 from discodvt.errors import BadRequest
 from discodvt.evaluation.metric import FEWEST
 from discodvt.report.charts import Spread
-from discodvt.report.systems import Run, System
-from discodvt.report.table import Cell, Column, Row
+from discodvt.report.systems import ReportedSystem, StageRun
+from discodvt.report.table import Cell, Column, TableRow
 
 Dataset: TypeAlias = Literal["wikiplots", "writingprompts"]
 DATASETS = {"wikiplots": "Wikiplots", "writingprompts": "WritingPrompts"}
@@ -59,7 +59,7 @@ def in_percent(score: Mapping[str, Any]) -> Spread:
     return 100 * score["value"], low, high
 
 
-def compared(run: Run) -> dict[str, dict[str, Any]]:
+def compared(run: StageRun) -> dict[str, dict[str, Any]]:
     """The comparisons of a run by score, without the stars of scores that rest on too little."""
     found = run.content.get("comparison") or {}
     sides = [{name: each[side] for name, each in found.items()} for side in ("a", "b")]
@@ -67,7 +67,7 @@ def compared(run: Run) -> dict[str, dict[str, Any]]:
     return {name: each | ({"stars": ""} if name in few else {}) | {"thin": name in few} for name, each in found.items()}
 
 
-def stars(system: System, systems: Sequence[System], kind: str) -> dict[str, str]:
+def stars(system: ReportedSystem, systems: Sequence[ReportedSystem], kind: str) -> dict[str, str]:
     """Stars where a system is better than all it was compared with, in its own runs of a kind or in theirs.
 
     A score has the fewest stars of all its comparisons; no system competes with the references.
@@ -80,7 +80,9 @@ def stars(system: System, systems: Sequence[System], kind: str) -> dict[str, str
     return fewest
 
 
-def _comparisons(system: System, systems: Sequence[System], kind: str) -> Iterator[tuple[Run, int]]:
+def _comparisons(
+    system: ReportedSystem, systems: Sequence[ReportedSystem], kind: str
+) -> Iterator[tuple[StageRun, int]]:
     """Runs that compared the system with another, and the sign of their differences as seen from it."""
     if system.is_reference:
         return
@@ -114,7 +116,7 @@ def _pairs(score: Mapping[str, Any]) -> int | None:
     return int(found[1]) if found else None
 
 
-def check_scale(systems: Sequence[System], dataset: Dataset) -> None:
+def check_scale(systems: Sequence[ReportedSystem], dataset: Dataset) -> None:
     """The paper's numbers are put beside runs of its scale only: as many stories, scored as it scores."""
     scored = [run for system in systems if (run := system.scored("paper"))]
     if not scored:
@@ -130,7 +132,7 @@ def check_scale(systems: Sequence[System], dataset: Dataset) -> None:
             )
 
 
-def paper_block(table: str, columns: Sequence[Column], dataset: Dataset | None) -> list[tuple[str, list[Row]]]:
+def paper_block(table: str, columns: Sequence[Column], dataset: Dataset | None) -> list[tuple[str, list[TableRow]]]:
     """The paper's rows of a table under a heading that says so; none where they were not asked for or do not exist."""
     held = _tables()[table]
     if dataset is None or dataset not in held:
@@ -151,7 +153,7 @@ def paper_block(table: str, columns: Sequence[Column], dataset: Dataset | None) 
             else Cell()
             for column in columns
         ]
-        rows.append(Row(name, cells, "paper"))
+        rows.append(TableRow(name, cells, "paper"))
     return [(f"The paper's numbers ({DATASETS[dataset]}, its Table {held['table']})", rows)]
 
 

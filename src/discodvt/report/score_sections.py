@@ -6,7 +6,7 @@ from typing import Any
 
 from discodvt.evaluation.scores import Mode
 from discodvt.report.charts import Colors, Spread, intervals
-from discodvt.report.pages import Part, Section
+from discodvt.report.pages import Part, ReportSection
 from discodvt.report.score_cells import (
     NEEDS_REFERENCES,
     TOO_FEW,
@@ -20,8 +20,8 @@ from discodvt.report.score_cells import (
     score_cell,
     stars,
 )
-from discodvt.report.systems import DISCOURSE, Run, System
-from discodvt.report.table import Cell, Column, Row, Table, stem, with_best
+from discodvt.report.systems import DISCOURSE, ReportedSystem, StageRun
+from discodvt.report.table import Cell, Column, Table, TableRow, stem, with_best
 
 MAIN = ("B-1", "B-2", "BLEU", "MSJ-2", "MSJ-3", "rB-1", "rB-2", "rBLEU", "D-4", "D-5", "rep-8", "rep-16")  # its Table 2
 ABLATION = ("B-1", "MSJ-2", "D-4", "rep-8")  # its Table 3
@@ -37,7 +37,9 @@ T_TESTS = {
 }
 
 
-def score_sections(systems: Sequence[System], colors: Colors, dataset: Dataset | None) -> Iterator[Section]:
+def score_sections(
+    systems: Sequence[ReportedSystem], colors: Colors, dataset: Dataset | None
+) -> Iterator[ReportSection]:
     """Main results, ablation and modern scores, each where there is something to show."""
     scored = [system for system in systems if system.scored("paper")]
     whole = [system for system in scored if system.ablation_of is None]
@@ -49,10 +51,12 @@ def score_sections(systems: Sequence[System], colors: Colors, dataset: Dataset |
     if modern:
         table = _table("modern", "Modern scores", modern, systems, "modern")
         lead = "Corpus BLEU by sacrebleu, distinct corrected for length, lengths and endings."
-        yield Section("modern", "Modern scores", lead, [table])
+        yield ReportSection("modern", "Modern scores", lead, [table])
 
 
-def _main(systems: Sequence[System], among: Sequence[System], colors: Colors, dataset: Dataset | None) -> Section:
+def _main(
+    systems: Sequence[ReportedSystem], among: Sequence[ReportedSystem], colors: Colors, dataset: Dataset | None
+) -> ReportSection:
     table = _table("main", "Main results", systems, among, "paper", beside=dataset)
     parts: list[Part] = [table]
     if len(systems) > 1:
@@ -67,20 +71,22 @@ def _main(systems: Sequence[System], among: Sequence[System], colors: Colors, da
         "Stories against references: overlap (BLEU, MS-Jaccard), recall (reverse BLEU), diversity (distinct) and "
         "repetition, in percent, as the paper defines them."
     )
-    return Section("main", "Main results", lead, parts)
+    return ReportSection("main", "Main results", lead, parts)
 
 
-def _ablation(systems: Sequence[System], among: Sequence[System], dataset: Dataset | None) -> Section:
+def _ablation(
+    systems: Sequence[ReportedSystem], among: Sequence[ReportedSystem], dataset: Dataset | None
+) -> ReportSection:
     shown = [system for system in systems if system.ablation_of or any(s.ablation_of == system.name for s in systems)]
     table = _table("ablation", "Ablation", shown, among, "paper", names=ABLATION, beside=dataset)
-    return Section("ablation", "Ablation", "The effect of each part of the training.", [table])
+    return ReportSection("ablation", "Ablation", "The effect of each part of the training.", [table])
 
 
 def _table(
     name: str,
     title: str,
-    systems: Sequence[System],
-    among: Sequence[System],
+    systems: Sequence[ReportedSystem],
+    among: Sequence[ReportedSystem],
     mode: Mode,
     *,
     names: Sequence[str] = (),
@@ -89,14 +95,14 @@ def _table(
     """One row a system, references apart; stars among all systems; the paper's rows below, where asked for."""
     known = {name: score for system in systems for name, score in _scores(system, mode).items()}
     columns = [Column(score, known[score]["direction"]) for score in (names or _in_order(known)) if score in known]
-    human: list[Row] = []
-    ours: list[Row] = []
+    human: list[TableRow] = []
+    ours: list[TableRow] = []
     for system in systems:
         cells = _cells(system, among, mode, columns)
         if system.is_reference:
-            human.append(Row(system.name, cells, "aside"))
+            human.append(TableRow(system.name, cells, "aside"))
         else:
-            ours.append(Row(system.name, cells))
+            ours.append(TableRow(system.name, cells))
     blocks = [("", rows) for rows in (human, with_best(ours, columns)) if rows]
     if mode == "paper":
         blocks += paper_block(name, columns, beside)
@@ -106,7 +112,9 @@ def _table(
     return Table(name, title, " ".join(notes), columns, blocks)
 
 
-def _cells(system: System, among: Sequence[System], mode: Mode, columns: Sequence[Column]) -> list[Cell]:
+def _cells(
+    system: ReportedSystem, among: Sequence[ReportedSystem], mode: Mode, columns: Sequence[Column]
+) -> list[Cell]:
     scores = _scores(system, mode)
     starred = stars(system, among, mode)
     cells = []
@@ -126,16 +134,16 @@ def _in_order(scores: Iterable[str]) -> list[str]:
     return sorted(scores, key=lambda name: MAIN.index(name) if name in MAIN else len(MAIN))
 
 
-def _against_itself(system: System, score: str) -> bool:
+def _against_itself(system: ReportedSystem, score: str) -> bool:
     return system.is_reference and score.startswith(NEEDS_REFERENCES)
 
 
-def _scores(system: System, mode: Mode) -> dict[str, dict[str, Any]]:
+def _scores(system: ReportedSystem, mode: Mode) -> dict[str, dict[str, Any]]:
     run = system.scored(mode)
     return {name: run.content["scores"][name] for name in run.content["names"]} if run else {}
 
 
-def _counted(systems: Sequence[System], mode: Mode) -> str:
+def _counted(systems: Sequence[ReportedSystem], mode: Mode) -> str:
     """How many stories were scored: once where all had as many."""
     counts = {system.name: run.content["stories"] for system in systems if (run := system.scored(mode))}
     if len(set(counts.values())) == 1:
@@ -143,25 +151,27 @@ def _counted(systems: Sequence[System], mode: Mode) -> str:
     return "Stories: " + ", ".join(f"{name} {count:,}" for name, count in counts.items()) + "."
 
 
-def comparison_section(systems: Sequence[System]) -> Section | None:
+def comparison_section(systems: Sequence[ReportedSystem]) -> ReportSection | None:
     """A table for every run that compared two systems; None without any."""
     runs = [run for system in systems for run in system.runs if run.content.get("comparison")]
     tables = [_comparison_table(run, _other(run, systems)) for run in runs]
-    return Section("comparison", "Which differences are real", COMPARISON, tables) if tables else None
+    return ReportSection("comparison", "Which differences are real", COMPARISON, tables) if tables else None
 
 
-def _other(run: Run, systems: Sequence[System]) -> str:
+def _other(run: StageRun, systems: Sequence[ReportedSystem]) -> str:
     """The name of the system a run was compared with, where it is among those reported."""
     held = (system for system in systems if any(run.files["against"] == each for each in system.story_files))
     unnamed = "the references" if run.compared_with_references else "another system"
     return next((system.name for system in held), unnamed)
 
 
-def _comparison_table(run: Run, other: str) -> Table:
+def _comparison_table(run: StageRun, other: str) -> Table:
     kind = "discourse" if run.stage == DISCOURSE else run.kind
     columns = [Column(run.name), Column(other), Column("difference"), Column("p drawn"), Column("p t-test")]
     shown = list(_compared(run))
-    rows = [Row(Column(name, each["direction"]).heading, list(_comparison_cells(name, each))) for name, each in shown]
+    rows = [
+        TableRow(Column(name, each["direction"]).heading, list(_comparison_cells(name, each))) for name, each in shown
+    ]
     note = f"{run.content['stories']:,} stories each, {kind} scores."
     note += f" {TOO_FEW}" if any(each["thin"] for _, each in shown) else ""
     return Table(
@@ -174,7 +184,7 @@ def _comparison_table(run: Run, other: str) -> Table:
     )
 
 
-def _compared(run: Run) -> Iterator[tuple[str, dict[str, Any]]]:
+def _compared(run: StageRun) -> Iterator[tuple[str, dict[str, Any]]]:
     """The comparisons of a run in its order; against the references, only what needs none."""
     found = compared(run)
     for name in run.content["names"]:

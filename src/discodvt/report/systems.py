@@ -22,7 +22,7 @@ CONTENTS = {EVALUATE: SCORES, DISCOURSE: "discourse.json", STUDY: "codes.json", 
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StageRun:
     """One stage directory: its manifest and the JSON it holds."""
 
     name: str
@@ -60,11 +60,11 @@ class Run:
 
 
 @dataclass(slots=True, eq=False)
-class System:
+class ReportedSystem:
     """All runs of one system, in the order given."""
 
     name: str
-    runs: list[Run] = field(default_factory=list)
+    runs: list[StageRun] = field(default_factory=list)
 
     @property
     def ablation_of(self) -> str | None:
@@ -81,25 +81,25 @@ class System:
         return {run.files["stories"] for run in self.runs if run.files}
 
     @property
-    def evaluations(self) -> list[Run]:
+    def evaluations(self) -> list[StageRun]:
         return self.of_stage(EVALUATE)
 
     @property
-    def discourse(self) -> Run | None:
+    def discourse(self) -> StageRun | None:
         return next(iter(self.of_stage(DISCOURSE)), None)
 
     @property
-    def study(self) -> Run | None:
+    def study(self) -> StageRun | None:
         return next(iter(self.of_stage(STUDY)), None)
 
     @property
-    def measured(self) -> Run | None:
+    def measured(self) -> StageRun | None:
         return next(iter(self.of_stage(MEASURE)), None)
 
-    def of_stage(self, stage: str) -> list[Run]:
+    def of_stage(self, stage: str) -> list[StageRun]:
         return [run for run in self.runs if run.stage == stage]
 
-    def scored(self, mode: Mode) -> Run | None:
+    def scored(self, mode: Mode) -> StageRun | None:
         """Its scores in a mode: all evaluations of one mode and one file of stories hold the same."""
         return next((run for run in self.evaluations if run.config["mode"] == mode), None)
 
@@ -111,15 +111,15 @@ class System:
                 yield from map(json.loads, lines)
 
 
-def read_runs(requests: Sequence[str]) -> list[System]:
+def read_runs(requests: Sequence[str]) -> list[ReportedSystem]:
     """The systems of all runs, in the order they were first named; runs that do not belong together are refused."""
     if not requests:
         raise BadRequest(
             "no runs; give directories of `discodvt evaluate`, `discodvt discourse score`, `discodvt codes`"
         )
-    systems: dict[str, System] = {}
+    systems: dict[str, ReportedSystem] = {}
     for run in map(_read, requests):
-        system = systems.setdefault(run.name, System(run.name))
+        system = systems.setdefault(run.name, ReportedSystem(run.name))
         _check_place(system, run)
         system.runs.append(run)
     runs = [run for system in systems.values() for run in system.runs]
@@ -128,7 +128,7 @@ def read_runs(requests: Sequence[str]) -> list[System]:
     return list(systems.values())
 
 
-def _read(request: str) -> Run:
+def _read(request: str) -> StageRun:
     name, named, path = request.partition("=")
     if not named or Path(request).is_dir():
         name, path = Path(request).resolve().name, request
@@ -140,7 +140,7 @@ def _read(request: str) -> Run:
     if manifest["stage"] not in CONTENTS:
         expected = ", ".join(f"`{stage}`" for stage in CONTENTS)
         raise BadRequest(f"{directory}: made by `{manifest['stage']}`; a report is made of {expected}")
-    return Run(name.strip(), directory, manifest, _json(directory / CONTENTS[manifest["stage"]]))
+    return StageRun(name.strip(), directory, manifest, _json(directory / CONTENTS[manifest["stage"]]))
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def _json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _check_place(system: System, run: Run) -> None:
+def _check_place(system: ReportedSystem, run: StageRun) -> None:
     """Of each stage a system has one run; of `evaluate` several, of the same stories."""
     for held in system.of_stage(run.stage):
         if run.stage != EVALUATE or held.files["stories"] != run.files["stories"]:
@@ -163,7 +163,7 @@ def _check_place(system: System, run: Run) -> None:
             )
 
 
-def _check_alike(runs: Sequence[Run], options: dict[str, str]) -> None:
+def _check_alike(runs: Sequence[StageRun], options: dict[str, str]) -> None:
     """Scores are in one table only when they were counted alike against the same references."""
     for run in runs[1:]:
         if run.files["references"] != runs[0].files["references"]:

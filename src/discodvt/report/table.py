@@ -53,7 +53,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """`paper` marks numbers that are the paper's, never ours; `aside` those no system competes with."""
 
     name: str
@@ -71,11 +71,11 @@ class Table:
     title: str
     note: str
     columns: Sequence[Column]
-    blocks: Sequence[tuple[str, Sequence[Row]]]
+    blocks: Sequence[tuple[str, Sequence[TableRow]]]
     corner: str = "System"
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[TableRow]:
         return [row for _, rows in self.blocks for row in rows]
 
     @property
@@ -100,7 +100,7 @@ def stem(name: str) -> str:
     return "".join(letter if letter.isalnum() else "_" for letter in name)
 
 
-def with_best(rows: Sequence[Row], columns: Sequence[Column]) -> list[Row]:
+def with_best(rows: Sequence[TableRow], columns: Sequence[Column]) -> list[TableRow]:
     """Mark the best of our rows in each column that has a better side.
 
     One row alone is not best of anything, and neither are two whose numbers are printed alike.

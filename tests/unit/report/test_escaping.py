@@ -8,8 +8,8 @@ import pytest
 
 from discodvt.discourse import Annotation
 from discodvt.report.escaping import csv_text, figure_text, latex, markdown_cell, one_line, printable
-from discodvt.report.pages import Section, annotation_page, code_page, report_page, story_page
-from discodvt.report.table import Cell, Column, Row, Table, comma_separated, markdown
+from discodvt.report.pages import ReportSection, annotation_page, code_page, report_page, story_page
+from discodvt.report.table import Cell, Column, Table, TableRow, comma_separated, markdown
 from discodvt.writing.story import Story
 
 WILD = "a\x1b[31m\u202eb\u2066c\x00\x9b\ud800<script>alert(1)</script>"
@@ -24,13 +24,13 @@ def test_every_place_stays_and_ordinary_text_is_untouched() -> None:
 
 
 def table(name: str) -> Table:
-    return Table("t", name, name, [Column(name, "higher", name)], [(name, [Row(name, [Cell(name)])])], name)
+    return Table("t", name, name, [Column(name, "higher", name)], [(name, [TableRow(name, [Cell(name)])])], name)
 
 
 @pytest.mark.parametrize("kind", ["report", "stories", "codes", "annotation"])
 def test_no_page_holds_a_control_character_or_a_strange_tag(kind: str) -> None:
     if kind == "report":
-        page = report_page(WILD, WILD, [Section("s", WILD, WILD, [table(WILD)])])
+        page = report_page(WILD, WILD, [ReportSection("s", WILD, WILD, [table(WILD)])])
     elif kind == "stories":
         story = Story("1", WILD, WILD, (1, 2), 0, "nano", "end", ((1, 0, len(WILD)),))
         page = story_page([story, story], meanings={1: WILD})
@@ -72,7 +72,7 @@ def test_a_spreadsheet_computes_nothing() -> None:
     assert [csv_text(name) for name in ("=1+1", "+1", "-1", "@x", "a=b")] == ["'=1+1", "'+1", "'-1", "'@x", "a=b"]
     rows = list(csv.reader(io.StringIO(comma_separated(table("=1+1")))))
     assert not [cell for row in rows[1:] for cell in row if cell.startswith("=")]
-    numbers = Table("t", "t", "n", [Column("x")], [("", [Row("a", [Cell("−1.00", -1.0)])])])
+    numbers = Table("t", "t", "n", [Column("x")], [("", [TableRow("a", [Cell("−1.00", -1.0)])])])
     (row,) = csv.DictReader(io.StringIO(comma_separated(numbers)))
     assert row["x"] == "-1.0"  # a number stays one
 

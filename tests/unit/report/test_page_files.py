@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from discodvt.errors import BadRequest
-from discodvt.report.pages import Section, check_page, report_page, write_page
+from discodvt.report.pages import ReportSection, check_page, report_page, write_page
 
 
 def page(title: str) -> str:
-    return report_page(title, "facts", [Section("s", "section", "lead", [])])
+    return report_page(title, "facts", [ReportSection("s", "section", "lead", [])])
 
 
 def test_a_page_replaces_a_page_and_nothing_else(tmp_path: Path) -> None:

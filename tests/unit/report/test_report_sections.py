@@ -8,16 +8,16 @@ import pytest
 from discodvt.errors import BadRequest
 from discodvt.report.code_section import code_section
 from discodvt.report.drawing import Drawing
-from discodvt.report.pages import Section
+from discodvt.report.pages import ReportSection
 from discodvt.report.score_cells import check_scale, number, paper_block, rests_on_few, stars
 from discodvt.report.score_sections import comparison_section, score_sections
-from discodvt.report.systems import Run, System
+from discodvt.report.systems import ReportedSystem, StageRun
 from discodvt.report.table import Column, Table
 
 COLORS = {"human": "#000000", "plain": "#000000", "disco": "#000000", "disco w/o codes": "#000000"}
 
 
-def scored(name: str, *, against: str | None = None, count: int = 12, shift: float = 0.0, mark: str = "**") -> Run:
+def scored(name: str, *, against: str | None = None, count: int = 12, shift: float = 0.0, mark: str = "**") -> StageRun:
     """An evaluate run with one score each way, better than what it is compared with by `shift`."""
     directions = {"B-1": "higher", "rep-8": "lower", "MSJ-2": "higher", "D-4": "higher"}
     known = {"value": 0.2, "low": 0.1, "high": 0.3, "n": count, "signature": "s", "unit": "fraction"}
@@ -32,21 +32,21 @@ def scored(name: str, *, against: str | None = None, count: int = 12, shift: flo
     files = {"stories": name, "references": "human"} | ({"against": against} if against else {})
     config = {"mode": "paper", "look_back": "paper", "files": files}
     content = {"stories": count, "names": list(scores), "scores": scores, "comparison": compared or None}
-    return Run(name, Path(name), {"stage": "evaluate", "config": config}, content)
+    return StageRun(name, Path(name), {"stage": "evaluate", "config": config}, content)
 
 
-def sections(*systems: System, **options: Any) -> dict[str, Section]:
+def sections(*systems: ReportedSystem, **options: Any) -> dict[str, ReportSection]:
     return {each.name: each for each in score_sections(systems, COLORS, options.get("dataset"))}
 
 
-def table_of(section: Section) -> Table:
+def table_of(section: ReportSection) -> Table:
     table = section.parts[0]
     assert isinstance(table, Table)
     return table
 
 
 def test_references_stand_apart_and_are_not_scored_against_themselves() -> None:
-    found = sections(System("human", [scored("human")]), System("disco", [scored("disco")]))
+    found = sections(ReportedSystem("human", [scored("human")]), ReportedSystem("disco", [scored("disco")]))
     human, disco = table_of(found["main"]).rows
     columns = [column.name for column in table_of(found["main"]).columns]
     assert columns == ["B-1", "MSJ-2", "D-4", "rep-8"]  # the paper's order
@@ -55,11 +55,11 @@ def test_references_stand_apart_and_are_not_scored_against_themselves() -> None:
     assert all(cell.value is not None for cell in disco.cells)
 
 
-def starred(*runs: Run) -> dict[str, set[str]]:
+def starred(*runs: StageRun) -> dict[str, set[str]]:
     """The stars each system of some evaluations has."""
-    systems: dict[str, System] = {}
+    systems: dict[str, ReportedSystem] = {}
     for run in runs:
-        systems.setdefault(run.name, System(run.name)).runs.append(run)
+        systems.setdefault(run.name, ReportedSystem(run.name)).runs.append(run)
     return {name: set(stars(system, list(systems.values()), "paper").values()) for name, system in systems.items()}
 
 
@@ -79,13 +79,13 @@ def test_the_system_compared_against_earns_its_stars_too() -> None:
     # It beats disco, but not the third: no star, whoever's run compared them.
     better = scored("third", against="plain", shift=0.1)
     assert starred(plain, worse, better) == {"plain": {""}, "disco": {""}, "third": {"**"}}
-    found = sections(*(System(run.name, [run]) for run in (plain, worse)))
+    found = sections(*(ReportedSystem(run.name, [run]) for run in (plain, worse)))
     stars_of = {row.name: {cell.stars for cell in row.cells} for row in table_of(found["main"]).rows}
     assert stars_of == {"plain": {"**"}, "disco": {""}}
 
 
 def test_ablations_have_a_table_of_their_own() -> None:
-    systems = [System(name, [scored(name)]) for name in ("plain", "disco", "disco w/o codes")]
+    systems = [ReportedSystem(name, [scored(name)]) for name in ("plain", "disco", "disco w/o codes")]
     found = sections(*systems)
     assert [row.name for row in table_of(found["main"]).rows] == ["plain", "disco"]
     assert [row.name for row in table_of(found["ablation"]).rows] == ["disco", "disco w/o codes"]
@@ -93,9 +93,9 @@ def test_ablations_have_a_table_of_their_own() -> None:
 
 def test_comparisons_name_the_other_system_and_leave_out_what_needs_references() -> None:
     systems = [
-        System("plain", [scored("plain")]),
-        System("human", [scored("human")]),
-        System("disco", [scored("disco", against="plain"), scored("disco", against="human")]),
+        ReportedSystem("plain", [scored("plain")]),
+        ReportedSystem("human", [scored("human")]),
+        ReportedSystem("disco", [scored("disco", against="plain"), scored("disco", against="human")]),
     ]
     section = comparison_section(systems)
     assert section is not None
@@ -125,11 +125,11 @@ def test_the_papers_numbers_are_never_ours() -> None:
 
 
 def test_the_papers_numbers_need_its_scale() -> None:
-    check_scale([System("disco", [scored("disco", count=1000)])], "wikiplots")
+    check_scale([ReportedSystem("disco", [scored("disco", count=1000)])], "wikiplots")
     with pytest.raises(BadRequest, match="12 stories, the paper scores 1,000"):
-        check_scale([System("disco", [scored("disco")])], "wikiplots")
-    with pytest.raises(BadRequest, match="no run has scores"):
-        check_scale([System("disco")], "wikiplots")
+        check_scale([ReportedSystem("disco", [scored("disco")])], "wikiplots")
+    with pytest.raises(BadRequest, match="no run with scores"):
+        check_scale([ReportedSystem("disco")], "wikiplots")
 
 
 def test_an_accuracy_of_a_handful_of_pairs_earns_nothing() -> None:
@@ -151,7 +151,7 @@ def test_an_accuracy_of_a_handful_of_pairs_earns_nothing() -> None:
         "accuracy-so": each | {"a": many, "b": few},  # the other side's pairs count as well
         "accuracy-and": each | {"a": many, "b": many},
     }
-    system = System("disco", [run])
+    system = ReportedSystem("disco", [run])
     assert stars(system, [system], "paper") == {"accuracy-so": "", "accuracy-and": "**"}
     assert rests_on_few("D-4", {"D-4": {"signature": "s", "too_few": "4 n-grams, at least 20 are needed"}})
 
@@ -159,24 +159,26 @@ def test_an_accuracy_of_a_handful_of_pairs_earns_nothing() -> None:
 def test_a_score_of_too_few_says_so_and_is_never_best() -> None:
     runs = scored("disco"), scored("plain")
     runs[0].content["scores"]["D-4"] |= {"value": 0.9, "too_few": "4 n-grams, at least 20 are needed"}
-    table = table_of(sections(*(System(run.name, [run]) for run in runs))["main"])
+    table = table_of(sections(*(ReportedSystem(run.name, [run]) for run in runs))["main"])
     few = table.rows[0].cells[[column.name for column in table.columns].index("D-4")]
     assert (few.thin, few.best) == (True, False)
     assert "too few: 4 n-grams, at least 20 are needed" in few.tip
     assert "† fewer than 20 n-grams" in table.note
 
 
-def measured(name: str, layers: int) -> Run:
+def measured(name: str, layers: int) -> StageRun:
     """A `codes measure` run of a model with so many CNN layers."""
     known = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 12, "signature": "s", "unit": "fraction", "direction": "none"}
     usage = {"vocabulary": 4, "used": 3, "perplexity": 2.5, "utilisation": {"mean": 0.5, "bins": [0.0, 1.0]}}
     model = {"name": name, "conv_layers": layers, "tokens_per_code": 2**layers}
     content = {"model": model, "stories": 12, "usage": usage, "figures": {"nll": known, "utilisation": known}}
-    return Run(name, Path(name), {"stage": "codes measure", "config": {}}, content)
+    return StageRun(name, Path(name), {"stage": "codes measure", "config": {}}, content)
 
 
 def test_models_of_different_layers_stand_side_by_side_with_their_scores() -> None:
-    deep, flat = (System(name, [measured(name, layers), scored(name)]) for name, layers in (("disco", 3), ("plain", 1)))
+    deep, flat = (
+        ReportedSystem(name, [measured(name, layers), scored(name)]) for name, layers in (("disco", 3), ("plain", 1))
+    )
     section = code_section([deep, flat], COLORS)
     assert section is not None
     parts = {part.name: part for part in section.parts if isinstance(part, Table | Drawing)}
@@ -195,7 +197,7 @@ def test_models_of_different_layers_stand_side_by_side_with_their_scores() -> No
         "the stories were written from.",
         "read from held-out stories.",
     ]
-    same = code_section([deep, System("plain", [measured("plain", 3), scored("plain")])], COLORS)
+    same = code_section([deep, ReportedSystem("plain", [measured("plain", 3), scored("plain")])], COLORS)
     assert same is not None
     assert "layers" not in {part.name for part in same.parts if isinstance(part, Drawing)}
 
@@ -208,6 +210,6 @@ def test_one_story_has_no_interval_and_says_so() -> None:
     run = scored("disco", count=1)
     for score in run.content["scores"].values():
         score |= {"low": None, "high": None}
-    cells = table_of(sections(System("disco", [run]))["main"]).rows[0].cells
+    cells = table_of(sections(ReportedSystem("disco", [run]))["main"]).rows[0].cells
     assert {cell.interval for cell in cells} == {None}
     assert all("no interval" in cell.tip for cell in cells)

@@ -4,24 +4,24 @@ import csv
 import io
 import re
 
-from discodvt.report.pages import Section, report_page
-from discodvt.report.table import Cell, Column, Row, Table, comma_separated, latex, markdown, with_best
+from discodvt.report.pages import ReportSection, report_page
+from discodvt.report.table import Cell, Column, Table, TableRow, comma_separated, latex, markdown, with_best
 
 COLUMNS = [Column("B-1", "higher"), Column("rep-8", "lower"), Column("length")]
 
 
-def row(name: str, *values: float, kind: str = "ours") -> Row:
-    return Row(name, [Cell(f"{value:.2f}", value) for value in values], kind)  # type: ignore[arg-type]
+def row(name: str, *values: float, kind: str = "ours") -> TableRow:
+    return TableRow(name, [Cell(f"{value:.2f}", value) for value in values], kind)  # type: ignore[arg-type]
 
 
-def table(*rows: Row) -> Table:
+def table(*rows: TableRow) -> Table:
     return Table(
         "main", "A & B", "50% of <stories>", COLUMNS, [("", rows), ("The paper's", [row("P", 9, 9, 9, kind="paper")])]
     )
 
 
 def html(shown: Table) -> str:
-    return report_page("title", "facts", [Section("s", "section", "lead", [shown])])
+    return report_page("title", "facts", [ReportSection("s", "section", "lead", [shown])])
 
 
 def test_best_is_by_direction_and_among_ours_only() -> None:
@@ -37,7 +37,7 @@ def test_numbers_printed_alike_are_a_tie_and_none_is_best() -> None:
 
 
 def test_what_rests_on_too_little_is_marked_and_never_best() -> None:
-    lone = Row("a", [Cell("99.00", 99, thin=True), Cell("1.00", 1), Cell("1.00", 1)])
+    lone = TableRow("a", [Cell("99.00", 99, thin=True), Cell("1.00", 1), Cell("1.00", 1)])
     rows = with_best([lone, row("b", 2, 4, 4), row("c", 1, 5, 5)], COLUMNS)
     assert [each.cells[0].best for each in rows] == [False, True, False]
     assert "| 99.00† |" in markdown(table(*rows))
@@ -90,11 +90,11 @@ def well_formed(text: str) -> None:
 def test_latex_is_well_formed_whatever_a_name_holds() -> None:
     columns = [Column("B-1", "higher", "g_1"), Column(SPECIAL, "lower", "g_1"), Column("text", group="h&h")]
     cells = [Cell("< 0.001", 0.0, stars="**"), Cell("−1.00", -1, best=True, thin=True), Cell(SPECIAL)]
-    shown = Table("main", SPECIAL, f"50% {SPECIAL}", columns, [(SPECIAL, [Row(SPECIAL, cells)])], SPECIAL)
+    shown = Table("main", SPECIAL, f"50% {SPECIAL}", columns, [(SPECIAL, [TableRow(SPECIAL, cells)])], SPECIAL)
     well_formed(latex(shown))
     assert r"\begin{tabular}{l|rr|l}" in latex(shown)
     assert r"\textless{} 0.001**" in latex(shown)
-    long = Table("main", "t", "n", COLUMNS[:1], [("", [Row("a", [Cell("word " * 9)])])])
+    long = Table("main", "t", "n", COLUMNS[:1], [("", [TableRow("a", [Cell("word " * 9)])])])
     well_formed(latex(long))
     assert r"{lp{0.4\textwidth}}" in latex(long)
     many = Table("main", "t", "n", COLUMNS * 3, [("", [row("a", *range(9))])])
@@ -104,7 +104,7 @@ def test_latex_is_well_formed_whatever_a_name_holds() -> None:
 
 def test_csv_keeps_what_was_measured() -> None:
     cell = Cell("12.35", 0.123456, ("12.00", "13.00"), (0.12, 0.13), "**")
-    text = comma_separated(table(Row("a", [cell, Cell(), Cell("3.0", 3.0)])))
+    text = comma_separated(table(TableRow("a", [cell, Cell(), Cell("3.0", 3.0)])))
     first = next(csv.DictReader(io.StringIO(text)))
     assert first["B-1"] == "0.123456"
     assert (first["B-1 low"], first["B-1 high"], first["B-1 stars"]) == ("0.12", "0.13", "**")

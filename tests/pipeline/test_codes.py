@@ -266,3 +266,6 @@ def test_the_command_studies_by_default_prints_json_alone_and_ends_with_2_on_a_w
     wrong = run("measure", home / "plain", home / "corpus", tmp_path / "none", "--split", "valid")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert len(wrong.stderr.splitlines()) == 1
+    misspelt = run("mesure", home / "writer", home / "corpus", tmp_path / "none")
+    assert (misspelt.returncode, misspelt.stdout) == (2, "")
+    assert "No such command 'mesure'. Did you mean 'measure'?" in misspelt.stderr

@@ -167,5 +167,5 @@ def test_wrong_requests_end_in_one_clear_line(corpus, classifier, tmp_path):
         score_files(tmp_path / "one.jsonl", corpus, classifier, out=tmp_path / "scores", resamples=10)
     with pytest.raises(BadRequest, match=r"expected the output of `discourse-fit`|not made by discodvt"):
         score_files(corpus, corpus, corpus, resamples=10)
-    with pytest.raises(BadRequest, match=r"do not fill one step of 1000; .*--pairs-per-step"):
+    with pytest.raises(BadRequest, match=r"do not fill one step of 1000; .*`pairs_per_step`"):
         list(fit_classifier(corpus, tmp_path / "out", **SETTINGS | {"pairs_per_step": 1000, "epochs": 1.0}))

@@ -109,7 +109,7 @@ def test_wrong_requests_end_in_one_line_and_exit_code_2(tmp_path, corpus):
         ((tmp_path / "deep.jsonl", corpus), {}, "deep.jsonl:1: JSON nested too deep"),
         ((stories, fewer), {}, "stories.jsonl:11: no reference with this id, nor for 1 more of 12 stories"),
         ((fewer, stories), {}, "stories.jsonl:11: no story with this id, nor for 1 more of 12 references"),
-        ((lone, lone), {}, "one.jsonl: intervals need more than one story; .* --resamples 0"),
+        ((lone, lone), {}, "one.jsonl: intervals need more than one story; .* `resamples` 0"),
         ((stories, corpus), {"against": fewer}, "its id is not among the other system's"),
         ((stories, corpus), {"split": "valid"}, "no split valid"),
         ((stories, tmp_path / "none.jsonl"), {}, "none.jsonl: no such file"),
@@ -121,6 +121,8 @@ def test_wrong_requests_end_in_one_line_and_exit_code_2(tmp_path, corpus):
     done = run(fewer, "--references", corpus, "--drop-unmatched", "--resamples", 0)
     assert (done.returncode, done.stderr) == (0, "2 references without a story left out\n")
     assert evaluate_files(lone, lone, resamples=0)["scores"]["B-1"]["low"] is None
+    done = run(tmp_path / "strange.jsonl", "--references", corpus)
+    assert "check --references, --split and --match" in done.stderr
     done = run(tmp_path / "corrupt.jsonl", "--references", corpus, "--out", tmp_path / "out")
     assert (done.returncode, done.stdout) == (2, "")
     assert "corrupt.jsonl:5: not JSON" in done.stderr

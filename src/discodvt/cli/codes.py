@@ -1,5 +1,6 @@
 """`discodvt codes`: what a model's codes stand for, what they are worth, and several models beside each other."""
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +12,16 @@ from discodvt.errors import BadRequest
 
 
 class _StudyFirst(TyperGroup):
-    """`discodvt codes CHECKPOINT CORPUS OUT` is short for `discodvt codes study CHECKPOINT CORPUS OUT`."""
+    """`discodvt codes CHECKPOINT CORPUS OUT` is short for `discodvt codes study CHECKPOINT CORPUS OUT`.
+
+    A word much like the name of a command that is no directory is taken for a misspelt command.
+    """
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        named = bool(args) and args[0] in self.commands
-        return super().resolve_command(ctx, args if named else ["study", *args])
+        first = args[0] if args else ""
+        is_path = Path(first).name != first or Path(first).exists()
+        command = bool(get_close_matches(first, self.commands)) and not is_path
+        return super().resolve_command(ctx, args if command or first in self.commands else ["study", *args])
 
 
 HEADINGS = {  # of `compare`, short enough for eighty columns

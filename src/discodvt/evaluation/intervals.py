@@ -77,7 +77,8 @@ def need_spread(resampler: Resampler, where: object) -> None:
     """Refuse intervals over one story, or over the stories of one prompt: nothing tells how much they vary."""
     if resampler.resamples and resampler.units < 2:
         raise BadRequest(
-            f"{where}: intervals need more than one {resampler.named}; give more, or score without with --resamples 0"
+            f"{where}: intervals need more than one {resampler.named}; give more, or score without with `resamples` 0",
+            parameter="resamples",
         )
 
 

@@ -82,12 +82,13 @@ def match(
     if not matched:
         raise BadRequest(
             f"{alone[0].where}: no reference with this {by}, nor with that of any other story; "
-            "check --references, --split and --match"
+            "check `references`, `split` and `by`",
+            parameter=("references", "split", "by"),
         )
     if alone and not drop_unmatched:
-        raise BadRequest(_unmatched(alone, "reference", by, f"{len(first)} stories"))
+        raise _unmatched(alone, "reference", by, f"{len(first)} stories")
     if unused and not drop_unmatched:
-        raise BadRequest(_unmatched(unused, "story", by, f"{len(references)} references"))
+        raise _unmatched(unused, "story", by, f"{len(references)} references")
     return MatchedStories(
         systems=[[system[key] for key in matched] for system in (first, *others)],
         references=[known[name][earlier % len(known[name])] for name, earlier in matched],
@@ -96,11 +97,12 @@ def match(
     )
 
 
-def _unmatched(alone: list[StoryLine], wanted: str, by: Match, among: str) -> str:
+def _unmatched(alone: list[StoryLine], wanted: str, by: Match, among: str) -> BadRequest:
     more = f", nor for {len(alone) - 1} more" if len(alone) > 1 else ""
-    return (
-        f"{alone[0].where}: no {wanted} with this {by}{more} of {among}; check --references, --split and --match, "
-        "or leave out what does not match with --drop-unmatched"
+    return BadRequest(
+        f"{alone[0].where}: no {wanted} with this {by}{more} of {among}; check `references`, `split` and `by`, "
+        "or leave out what does not match with `drop_unmatched`",
+        parameter=("references", "split", "by", "drop_unmatched"),
     )
 
 
@@ -111,9 +113,11 @@ def _keyed(stories: Iterable[StoryLine], by: Match) -> Iterator[tuple[Key, Story
         name = story.id if by == "id" else story.prompt
         if name is None:
             other = "prompt" if by == "id" else "id"
-            raise BadRequest(f"{story.where}: no {by} to match by; add it, or --match {other}")
+            raise BadRequest(f"{story.where}: no {by} to match by; add it, or `by` {other}", parameter="by")
         if by == "id" and seen[name]:
-            raise BadRequest(f"{story.where}: id {name!r} is there twice; give each story its own, or --match prompt")
+            raise BadRequest(
+                f"{story.where}: id {name!r} is there twice; give each story its own, or `by` prompt", parameter="by"
+            )
         yield (name, seen[name]), story
         seen[name] += 1
 

@@ -43,7 +43,7 @@ def test_what_does_not_match_is_refused_or_left_out(tmp_path):
     stories = read_story_lines(write(tmp_path / "s.jsonl", record("a"), record("b"), record("c")))
     with pytest.raises(BadRequest, match=r"s\.jsonl:2: no reference with this id, nor for 1 more of 3 stories"):
         match([stories], stories[:1])
-    with pytest.raises(BadRequest, match=r"s\.jsonl:3: no story with this id of 3 references; .*--drop-unmatched"):
+    with pytest.raises(BadRequest, match=r"s\.jsonl:3: no story with this id of 3 references; .*`drop_unmatched`"):
         match([stories[:2]], stories)
     fewer, more = (match([stories[:n]], stories[1:], drop_unmatched=True) for n in (2, 3))
     assert [told.id for told in fewer.references] == ["b"]
@@ -81,5 +81,5 @@ def test_an_id_twice_or_none_is_refused(tmp_path):
     with pytest.raises(BadRequest, match=r"s\.jsonl:2: id 'a' is there twice"):
         match([twice], twice)
     nameless = read_story_lines(write(tmp_path / "n.jsonl", {"story": "x", "prompt": "p"}))
-    with pytest.raises(BadRequest, match="--match prompt"):
+    with pytest.raises(BadRequest, match="`by` prompt"):
         match([nameless], twice[:1])

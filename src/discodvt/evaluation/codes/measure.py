@@ -76,7 +76,10 @@ def measure_codes(
 ) -> dict[str, Any]:
     """Metric a checkpoint into `out`; returns what `figures.json` holds."""
     if split == "train":
-        raise BadRequest("--split train: figures are of held-out stories; the training split fits probe and bigram")
+        raise BadRequest(
+            "`split` train: figures are of held-out stories; the training split fits probe and bigram",
+            parameter="split",
+        )
     files = {"held": annotated_split(corpus, split), "train": annotated_split(corpus, "train")}
     prior = prior or (checkpoint / "prior" if (checkpoint / "prior").is_dir() else None)
     roles = {"model": checkpoint, "against": against, "without_relations": without_relations, "prior": prior}

@@ -63,7 +63,10 @@ def probe(train: EduPairs, test: EduPairs, *, relation_width: int, max_steps: in
     """Train a fresh head on `train` until it learns no more, and let it answer `test`."""
     chooses = torch.from_numpy(train.story % HELD_OUT == 0)
     if not chooses.any() or chooses.all():
-        raise BadRequest("too few training pairs joined by a marker for a probe; give more with --train-stories")
+        raise BadRequest(
+            "too few training pairs joined by a marker for a probe; give more with `train_stories`",
+            parameter="train_stories",
+        )
     both = torch.cat([train.left, train.right])
     mean, deviation = both.mean(0), both.std(0).clamp(min=1e-6)
     scaled, asked = (

@@ -198,7 +198,10 @@ def _check(source: str, shape: PreTrainedConfig, tokenizer: PreTrainedTokenizerB
     """Refuse an encoder that cannot read pairs of this length."""
     positions = getattr(shape, "max_position_embeddings", None)
     if positions is not None and needed > positions:
-        raise BadRequest(f"{source}: has {positions} positions, {needed} are needed; set --argument-tokens lower")
+        raise BadRequest(
+            f"{source}: has {positions} positions, {needed} are needed; set `argument_tokens` lower",
+            parameter="argument_tokens",
+        )
     if None in (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id):
         raise BadRequest(f"{source}: its tokenizer lacks a start, separating or padding token; give another encoder")
 

@@ -61,7 +61,8 @@ class Phase:
         if len(self.drawn) < self.pairs_per_step:
             raise BadRequest(
                 f"{len(self.drawn)} pairs do not fill one step of {self.pairs_per_step}; "
-                "use more stories or set --pairs-per-step lower"
+                "use more stories or set `pairs_per_step` lower",
+                parameter="pairs_per_step",
             )
         return Order(self.pairs.lengths[self.drawn], self.pairs_per_step, self.pairs_per_step, self.seed)
 
@@ -147,7 +148,10 @@ class Fitting:
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), MAX_GRADIENT_NORM)
         if not torch.isfinite(norm):
-            raise WorkFailed(f"step {number + 1}: the gradient is not finite; try again with a lower --learning-rate")
+            raise WorkFailed(
+                f"step {number + 1}: the gradient is not finite; try again with a lower `learning_rate`",
+                parameter="learning_rate",
+            )
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         return float(loss.detach())

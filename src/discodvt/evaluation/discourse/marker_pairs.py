@@ -129,7 +129,8 @@ def pair_file(path: Path, *, drop_unknown: bool = False) -> Iterator[Pair]:
                 continue
             raise BadRequest(
                 f"{path}:{line.number}: marker {marker!r} is none of {', '.join(MARKERS)}; "
-                "remove the line, or leave all such lines out with --drop-unknown"
+                "remove the line, or leave all such lines out with `drop_unknown`",
+                parameter="drop_unknown",
             )
         pair = Pair(bare(first), bare(second), marker)
         if pair.arg1 and pair.arg2:

@@ -67,7 +67,7 @@ def test_the_models_own_head_answers_as_in_training():
 
 
 def test_too_few_pairs_are_refused():
-    with pytest.raises(BadRequest, match="--train-stories"):
+    with pytest.raises(BadRequest, match="`train_stories`"):
         probe(pairs_of(2, seed=0, telling=True), pairs_of(2, seed=1, telling=True), relation_width=4)
 
 

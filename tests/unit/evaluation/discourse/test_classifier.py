@@ -107,7 +107,7 @@ def test_a_classifier_reopens_as_it_was_saved(tmp_path, checkpoints):
 
 
 def test_encoders_that_cannot_be_used_are_refused(tmp_path, checkpoints):
-    with pytest.raises(BadRequest, match="64 positions, 83 are needed; set --argument-tokens lower"):
+    with pytest.raises(BadRequest, match="64 positions, 83 are needed; set `argument_tokens` lower"):
         build(checkpoints / "bert", tokens=40)
     with pytest.raises(BadRequest, match=r"no config\.json"):
         build(tmp_path)

@@ -1,4 +1,4 @@
-"""The two errors a user may see: each is one line that says what was found, where, and what to do.
+"""The errors a user may see: each is one line that says what was found, where, and what to do.
 
 Library code knows parameters, not flags. A message writes a parameter's name in backticks and passes the name along:
 
@@ -24,6 +24,12 @@ class WorkFailed(DiscoError):
     """The request was fine, the work could not be done (a full disk, a parser that does not answer)."""
 
     exit_code = 1
+
+
+class Interrupted(DiscoError):
+    """Stopped by the user (Ctrl-C)."""
+
+    exit_code = 130
 
 
 class BadRequest(DiscoError):

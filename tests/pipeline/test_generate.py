@@ -174,6 +174,20 @@ def test_a_very_long_prompt_is_cut_with_a_warning(run):
     assert re.fullmatch(r"warning: [^\n]*cut[^\n]*\n", err), err
 
 
+def test_ctrl_c_says_whether_stories_are_kept(run, monkeypatch, tmp_path):
+    from discodvt.writing import StoryWriter
+
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(StoryWriter, "write_many", interrupted)
+    code, _, err = run(PROMPTS[0], *SHORT)
+    assert (code, err) == (130, "discodvt: interrupted; no story is kept, with --output FILE.jsonl they are\n")
+    code, _, err = run(PROMPTS[0], "--output", tmp_path / "stories.jsonl", *SHORT)
+    assert code == 130
+    assert "what is written is kept" in err
+
+
 def test_wrong_requests(refused, models, tmp_path):
     refused("give a prompt")
     refused("a prompt and --prompts", PROMPTS[0], "--prompts", tmp_path / "prompts.txt")
@@ -184,11 +198,12 @@ def test_wrong_requests(refused, models, tmp_path):
     refused("-n 0: ", PROMPTS[0], "-n", 0)
     refused("--plan and --plan-from", PROMPTS[0], "--plan", "1", "--plan-from", "x.txt")
     refused("'x' is no code", PROMPTS[0], "--plan", "1 x")
-    refused("16", PROMPTS[0], "--plan", "1 16")
     refused("positions", PROMPTS[0], "--plan", "1 " * 100)
-    refused("min", PROMPTS[0], "--min-tokens", 30, "--max-tokens", 20)
-    refused("min", PROMPTS[0], "--min-codes", 5, "--max-codes", 4)
-    refused("top", PROMPTS[0], "--top-p", 1.5)
+    refused("--min-tokens 30 is above --max-tokens 20", PROMPTS[0], "--min-tokens", 30, "--max-tokens", 20)
+    refused("--min-codes 5 is above --max-codes 4", PROMPTS[0], "--min-codes", 5, "--max-codes", 4)
+    refused("--top-p 1.5: ", PROMPTS[0], "--top-p", 1.5)
+    refused("--max-tokens 65: the model has 64 positions", PROMPTS[0], "--max-tokens", 65)
+    refused("--plan: code 16 ", PROMPTS[0], "--plan", "1 16")
     refused("nowhere", PROMPTS[0], model="nowhere")
     refused("prior", PROMPTS[0], model="bare")
     refused("plan", PROMPTS[0], "--plan", "1 2", model="bart")

@@ -10,13 +10,13 @@ import typer
 from rich.text import Text
 
 from discodvt.cli.console import err, out, print_line, progress
-from discodvt.errors import BadRequest
+from discodvt.errors import BadRequest, Interrupted
 
 if TYPE_CHECKING:
     from discodvt.writing import Request, SamplingParams, Story, StoryWriter
     from discodvt.writing.prompts import Prompt
 
-FEW = 5
+MOST_WARNINGS = 5
 MOST_STORIES = 10_000_000
 
 
@@ -28,30 +28,30 @@ def generate(
         Path | None, typer.Option(help="Prompts: text, one a line (- for standard input); or JSONL, CSV, Parquet.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(metavar="DIR|HUB_ID", help="A writer; default: the storyteller that ships.")
+        str | None, typer.Option(metavar="DIR|HUB_ID", help="A checkpoint; default: the storyteller that ships.")
     ] = None,
     stories_each: Annotated[int, typer.Option("-n", help="Stories to each prompt.")] = 1,
-    seed: Annotated[int, typer.Option(help="Another seed, other stories; the same seed, the same ones.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     plan: Annotated[str | None, typer.Option(metavar="CODES", help="The plan, such as '12 7 201'.")] = None,
     plan_from: Annotated[
         str | None, typer.Option(metavar="FILE", help="Take the plan of a text, or of a story: stories.jsonl#ID.")
     ] = None,
-    min_tokens: Annotated[int | None, typer.Option(help="Subwords at least; default: the model's.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Subwords at most; default: the model's.")] = None,
-    min_codes: Annotated[int | None, typer.Option(help="Codes at least; default: the model's.")] = None,
-    max_codes: Annotated[int | None, typer.Option(help="Codes at most; default: the model's.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Nucleus; default 0.9.")] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest subwords only; default: all.")] = None,
-    min_p: Annotated[float | None, typer.Option(help="Leave out what is below this share of the likeliest.")] = None,
-    temperature: Annotated[
-        float | None, typer.Option(help="Below 1 safer, above 1 bolder; default the model's own, or 1.")
+    min_tokens: Annotated[int | None, typer.Option(help="Minimum story tokens; default: the model's.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Maximum story tokens; default: the model's.")] = None,
+    min_codes: Annotated[int | None, typer.Option(help="Minimum codes of a plan; default: the model's.")] = None,
+    max_codes: Annotated[int | None, typer.Option(help="Maximum codes of a plan; default: the model's.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Nucleus sampling; default 0.9.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Top-k sampling; default: off.")] = None,
+    min_p: Annotated[
+        float | None, typer.Option(help="Minimum probability, relative to the likeliest token; default: off.")
     ] = None,
+    temperature: Annotated[float | None, typer.Option(help="Sampling temperature; default: the model's, or 1.")] = None,
     repetition_penalty: Annotated[
-        float | None, typer.Option(help="Above 1 shuns words used; default the model's own, or 1.")
+        float | None, typer.Option(help="Above 1 lowers tokens already used; default: the model's, or 1.")
     ] = None,
-    greedy: Annotated[bool, typer.Option("--greedy", help="Always the likeliest subword.")] = False,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Greedy decoding instead of sampling.")] = False,
     batch_size: Annotated[int, typer.Option(help="Stories written at a time; does not change them.")] = 32,
-    int8: Annotated[bool, typer.Option("--int8", help="Quantised weights.")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="Quantize large weights to 8 bits (CPU).")] = False,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE.jsonl", help="Keep the stories there; stopped, it resumes.")
     ] = None,
@@ -60,23 +60,23 @@ def generate(
     html: Annotated[Path | None, typer.Option(help="Also write the stories and their plans as a page.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on standard output, a line a story.")] = False,
 ) -> None:
-    """Write stories to prompts: a plan is drawn for each, and the story written along it."""
-    from discodvt.report import pages
-
+    """Write stories to prompts: a plan is sampled for each, and the story written along it."""
     if plan is not None and plan_from is not None:
         raise BadRequest("--plan and --plan-from: choose one")
     if html is not None:
+        from discodvt.report import pages
+
         pages.check_page(html, overwrite=overwrite)
         if output is not None and html.resolve() == output.resolve():
             raise BadRequest(f"--output and --html are both {html}; give each a file of its own")
     asked = _prompts(prompt, prompts, stories_each)
 
     from discodvt.writing import Request, SamplingParams, StoryWriter
-    from discodvt.writing import given_plans as plans
+    from discodvt.writing.prompts import read_plan, typed_plan
     from discodvt.writing.stage import write_stories
 
-    given = None if plan is None else plans.typed_plan(plan)
-    choices: dict[str, Any] = {
+    given = None if plan is None else typed_plan(plan)
+    options: dict[str, Any] = {
         "min_tokens": min_tokens,
         "max_tokens": max_tokens,
         "min_codes": min_codes,
@@ -87,21 +87,20 @@ def generate(
         "temperature": temperature,
         "repetition_penalty": repetition_penalty,
     }
-    params = SamplingParams(greedy=greedy, **{name: value for name, value in choices.items() if value is not None})
+    params = SamplingParams(greedy=greedy, **{name: value for name, value in options.items() if value is not None})
     total = len(asked) * stories_each
     live = total == 1 and out.is_terminal and not (json or output)
     in_file = output is not None and total > 1
-    shown = "live" if live else "json" if json else "plan" if show_plan else "nothing" if in_file else "text"
-    with _told_warnings():
+    view = "live" if live else "json" if json else "plan" if show_plan else "none" if in_file else "text"
+    with _interrupted(kept=output is not None), _warning_lines():
         writer = StoryWriter.from_pretrained(model, int8=int8)
         meanings = pages.read_meanings(writer.directory) if html is not None else {}
-        given = given if plan_from is None else plans.plan_from(plan_from, writer)
+        given = given if plan_from is None else read_plan(plan_from, writer)
         if live:
-            records = _stream(
-                writer, Request(asked[0].text, plan=given, seed=seed, id=asked[0].id), params, show_plan=show_plan
-            )
+            request = Request(asked[0].text, plan=given, seed=seed, id=asked[0].id)
+            stories = _stream(writer, request, params, show_plan=show_plan)
         else:
-            records = write_stories(
+            stories = write_stories(
                 writer,
                 asked,
                 params,
@@ -112,9 +111,9 @@ def generate(
                 output=output,
                 overwrite=overwrite,
             )
-        kept = _tell(records, total, shown, keep=html is not None)
+        shown = _show_all(stories, total, view, keep=html is not None)
     if html is not None:
-        pages.write_page(html, pages.story_page(kept, meanings=meanings), overwrite=overwrite)
+        pages.write_page(html, pages.story_page(shown, meanings=meanings), overwrite=overwrite)
         err.print(f"page written to {html}", highlight=False)
     if output is not None and not json:
         err.print(f"{total:,} {'story' if total == 1 else 'stories'} in {output}", highlight=False)
@@ -147,55 +146,64 @@ def _stream(
         rows = LivePlan(out, request.prompt)
         for _ in stream:
             rows.grow(stream.text, stream.segments)
-        record = stream.story
-        rows.end(record)
+        rows.end(stream.story)
     else:
         text = LiveText(out)
         for piece in stream:
             text.write(piece)
         text.end()
-        record = stream.story
-    yield record
+    yield stream.story
 
 
-def _tell(records: "Iterator[Story]", total: int, shown: str, *, keep: bool) -> "list[Story]":
-    """Show stories as they come, or a bar where they go to a file; returns them where they are to be kept."""
+def _show_all(stories: "Iterator[Story]", total: int, view: str, *, keep: bool) -> "list[Story]":
+    """Show stories as they come, or a progress bar where they go to a file; returns them with `keep`."""
     kept = []
     bar = progress()
-    bar.disable |= shown != "nothing" and out.is_terminal  # stories and a bar do not share a screen
+    bar.disable |= view != "none" and out.is_terminal  # stories and a bar do not share a screen
     with bar:
         task = bar.add_task("writing", total=total, rate="")
-        for record in records:
-            _show(record, shown, alone=total == 1)
+        for story in stories:
+            _show(story, view, alone=total == 1)
             bar.advance(task)
             if keep:
-                kept.append(record)
+                kept.append(story)
     return kept
 
 
-def _show(record: "Story", shown: str, *, alone: bool) -> None:
-    if shown == "json":
-        print_line(record.as_line())
-    elif shown == "plan":
+def _show(story: "Story", view: str, *, alone: bool) -> None:
+    if view == "json":
+        print_line(story.as_line())
+    elif view == "plan":
         from discodvt.report.terminal import PlanView
 
-        out.print(PlanView(record), soft_wrap=False)
+        out.print(PlanView(story), soft_wrap=False)
         out.print()
-    elif shown == "text":
+    elif view == "text":
         from discodvt.report.escaping import printable
         from discodvt.report.terminal import heading
 
         if not alone:
-            out.print(heading(record.prompt), end="\n\n")
-        out.print(Text(printable(record.text)), soft_wrap=not out.is_terminal, end="\n" if alone else "\n\n\n")
+            out.print(heading(story.prompt), end="\n\n")
+        out.print(Text(printable(story.text)), soft_wrap=not out.is_terminal, end="\n" if alone else "\n\n\n")
 
 
 @contextmanager
-def _told_warnings() -> Iterator[None]:
-    """Warnings (a prompt that was cut) as lines on standard error, the first few of many."""
-    told = 0
+def _interrupted(*, kept: bool) -> Iterator[None]:
+    """Ctrl-C says what becomes of the stories written so far; where they are kept, the program says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if kept:
+            raise
+        raise Interrupted("interrupted; no story is kept, with --output FILE.jsonl they are") from None
 
-    def tell(
+
+@contextmanager
+def _warning_lines() -> Iterator[None]:
+    """Warnings (a prompt that was cut) as lines on standard error, the first few of many."""
+    count = 0
+
+    def show(
         message: Warning | str,
         category: type[Warning],
         filename: str,
@@ -203,14 +211,14 @@ def _told_warnings() -> Iterator[None]:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        nonlocal told
-        told += 1
-        if told <= FEW:
+        nonlocal count
+        count += 1
+        if count <= MOST_WARNINGS:
             err.print(Text.assemble(("warning", "yellow"), f": {message}"), soft_wrap=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = tell
+        warnings.showwarning = show
         yield
-    if told > FEW:
-        err.print(f"and {told - FEW:,} more such warnings", highlight=False)
+    if count > MOST_WARNINGS:
+        err.print(f"and {count - MOST_WARNINGS:,} more such warnings", highlight=False)

@@ -43,20 +43,24 @@ class SamplingParams:
     plan_temperature: float = 1.0  # plans are sampled without a nucleus; 0: greedy
 
     def __post_init__(self) -> None:
-        _check(0 < self.top_p <= 1, f"top_p {self.top_p:g}", "above 0 and at most 1")
-        _check(self.top_k >= 0, f"top_k {self.top_k}", "0 (off) or more")
-        _check(0 <= self.min_p < 1, f"min_p {self.min_p:g}", "0 (off) or more, and below 1")
+        self._check("top_p", 0 < self.top_p <= 1, "above 0 and at most 1")
+        self._check("top_k", self.top_k >= 0, "0 (off) or more")
+        self._check("min_p", 0 <= self.min_p < 1, "0 (off) or more, and below 1")
         penalty = self.repetition_penalty
-        _check(penalty is None or 0 < penalty < _LARGE, f"repetition_penalty {penalty}", "above 0, up to a million")
+        self._check("repetition_penalty", penalty is None or 0 < penalty < _LARGE, "above 0, up to a million")
         for name in ("temperature", "plan_temperature"):
             value = getattr(self, name)
-            _check(value is None or 0 <= value < _LARGE, f"{name} {value}", "0 (greedy) or more, and below a million")
-        for unit in ("tokens", "codes"):
-            low, high = getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
-            _check(low is None or low >= 0, f"min_{unit} {low}", "0 or more")
-            _check(high is None or high >= 1, f"max_{unit} {high}", "1 or more")
+            self._check(name, value is None or 0 <= value < _LARGE, "0 (greedy) or more, and below a million")
+        for least, most in (("min_tokens", "max_tokens"), ("min_codes", "max_codes")):
+            low, high = getattr(self, least), getattr(self, most)
+            self._check(least, low is None or low >= 0, "0 or more")
+            self._check(most, high is None or high >= 1, "1 or more")
             if low is not None and high is not None and low > high:
-                raise BadRequest(f"min_{unit} {low} is above max_{unit} {high}; make it at most that")
+                raise BadRequest(f"`{least}` {low} is above `{most}` {high}; make it at most that", (least, most))
+
+    def _check(self, name: str, fine: bool, expected: str) -> None:
+        if not fine:
+            raise BadRequest(f"`{name}` {getattr(self, name)}: expected {expected}", name)
 
     def resolved(self, model_defaults: "SamplingParams") -> "SamplingParams":
         """The same with the model's temperature and repetition penalty where none was given; greedy: temperature 0."""
@@ -68,11 +72,6 @@ class SamplingParams:
     def for_plans(self) -> "SamplingParams":
         """How the codes of a plan are sampled."""
         return SamplingParams(top_p=1.0, temperature=self.plan_temperature, repetition_penalty=1.0)
-
-
-def _check(fine: bool, found: str, expected: str) -> None:
-    if not fine:
-        raise BadRequest(f"{found}: expected {expected}")
 
 
 def stream_key(seed: int, index: int, prompt: str, purpose: str) -> int:

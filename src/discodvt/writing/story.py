@@ -87,7 +87,7 @@ def live_text(text: str, *, early: bool) -> str:
 def cut_to_sentence(text: str, earliest: int) -> str:
     """Text that was broken off, up to its last sentence end; all of it where none comes after `earliest`."""
     start, _ = split_sentences(text + " The")[-1]  # a sentence has ended where another can begin
-    return text[:start].rstrip() if start > earliest else text
+    return text[:start].rstrip() if start > max(earliest, 0) else text  # never to nothing
 
 
 def segments_of(plan: Sequence[int], starts: Sequence[int], length: int, tokens_per_code: int) -> tuple[Segment, ...]:

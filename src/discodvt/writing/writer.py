@@ -18,11 +18,11 @@ from torch import Tensor
 from discodvt.data.subwords import as_input
 from discodvt.errors import BadRequest
 from discodvt.writing.decoding import Draft, decode
+from discodvt.writing.detokenizer import Detokenizer
 from discodvt.writing.layers import int8_levels
 from discodvt.writing.loading import LoadedWriter, load_writer
 from discodvt.writing.sampling import SamplingParams, stream_key
 from discodvt.writing.story import Request, Segment, Story, cut_to_sentence, live_text, segments_of
-from discodvt.writing.subword_text import SubwordText
 
 if TYPE_CHECKING:
     from transformers import BartForConditionalGeneration, PreTrainedTokenizerBase
@@ -75,7 +75,7 @@ class StoryWriter:
         self.model_defaults = parts.model_defaults  # temperature and repetition penalty where none is given
         self.int8 = parts.int8
         self._generator, self._latent, self._prior = parts.generator, parts.latent, parts.prior
-        self._tokenizer, self._subwords = parts.subwords, SubwordText(parts.subwords)
+        self._tokenizer, self._detokenizer = parts.subwords, Detokenizer(parts.subwords)
         self.device = parts.generator.decoder.positions.device
 
     @classmethod
@@ -85,7 +85,7 @@ class StoryWriter:
         """Open a directory, a Hub id, or (None) the storyteller that ships; on a GPU where there is one."""
         place = torch.device(device or ("cuda" if torch.cuda.is_available() and not int8 else "cpu"))
         if int8 and place.type != "cpu":
-            raise BadRequest(f"int8: for the CPU only, not for {place}; leave one of the two out")
+            raise BadRequest(f"`int8`: for the CPU only, not for {place}; leave one of the two out", "int8")
         if int8 and int8_levels(torch.backends.quantized.engine) is None:
             warnings.warn("int8: PyTorch has no kernel for it on this machine; weights stay float32", stacklevel=2)
         return cls(load_writer(source, place, int8=int8))
@@ -126,7 +126,7 @@ class StoryWriter:
     ) -> Iterator[Story]:
         """Stories in the order they finish, `batch_size` in the making at a time; each carries its index."""
         if batch_size < 1:
-            raise BadRequest(f"batch_size {batch_size}: expected 1 or more")
+            raise BadRequest(f"`batch_size` {batch_size}: expected 1 or more", "batch_size")
         params = params or SamplingParams()
         self.lengths.tokens(params.min_tokens, params.max_tokens)  # refuse what cannot be before anything is written
         return self._write_many(requests, params, batch_size)
@@ -160,7 +160,7 @@ class StoryWriter:
 
     def _growth(self, draft: "StoryDraft", params: SamplingParams) -> Iterator[tuple[str, tuple[Segment, ...]]]:
         """Write a draft; at every step before its last, what of the text can be shown, and its segments."""
-        grown = self._subwords.growing()
+        grown = self._detokenizer.growing()
         for _ in decode(self._generator, [draft], params, rows=1, length=draft.most):
             if not draft.done:
                 grown.add(draft.symbols[-1])
@@ -170,7 +170,7 @@ class StoryWriter:
 
     def _story(self, draft: "StoryDraft") -> Story:
         """The story of a finished draft."""
-        grown = self._subwords.growing()
+        grown = self._detokenizer.growing()
         for symbol in draft.symbols:
             grown.add(symbol)
         grown.end()
@@ -258,10 +258,10 @@ class StoryWriter:
         wrong = [code for code in plan if not 0 <= code < codes]
         if wrong:
             raise BadRequest(
-                f"plan: code {wrong[0]} is none of the model's {codes}; give numbers from 0 to {codes - 1}"
+                f"`plan`: code {wrong[0]} is none of the model's {codes}; give numbers from 0 to {codes - 1}", "plan"
             )
         if not 1 <= len(plan) <= most:
-            raise BadRequest(f"plan: {len(plan)} codes; the model's positions hold 1 to {most}")
+            raise BadRequest(f"`plan`: {len(plan)} codes; the model's positions hold 1 to {most}", "plan")
         return plan
 
     def _prompt_ids(self, prompt: str) -> Tensor:

@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from discodvt.errors import BadRequest
-from discodvt.writing.given_plans import plan_from, typed_plan
-from discodvt.writing.prompts import read_prompts, story_ids, typed_prompts
+from discodvt.writing.prompts import read_plan, read_prompts, story_ids, typed_plan, typed_prompts
 from discodvt.writing.story import Story
 
 ROWS = [{"id": 7, "prompt": "A fox"}, {"id": 9, "prompt": "A crow's hat"}]
@@ -102,11 +101,11 @@ class Posterior:
 
 def test_plans_of_texts_and_of_stories(tmp_path):
     writer = Posterior()
-    assert plan_from(str(file(tmp_path / "story.txt", "\ufeffThe fox slept.\n")), writer) == (3, 3, 6)
+    assert read_plan(str(file(tmp_path / "story.txt", "\ufeffThe fox slept.\n")), writer) == (3, 3, 6)
     records = [Story(id, "p", "s", plan, 0, "nano", "end") for id, plan in (("a#1", (5, 6)), ("b", ()))]
     stories = str(file(tmp_path / "stories.jsonl", "".join(record.as_line() for record in records)))
-    assert plan_from(f"{stories}#a#1", writer) == (5, 6)
-    assert plan_from(str(file(tmp_path / "one.jsonl", records[0].as_line())), writer) == (5, 6)
+    assert read_plan(f"{stories}#a#1", writer) == (5, 6)
+    assert read_plan(str(file(tmp_path / "one.jsonl", records[0].as_line())), writer) == (5, 6)
     for source, message in (
         (stories, r"2 stories in it; name one, such as .*stories\.jsonl#a#1"),
         (f"{stories}#c", "no story 'c'; it has a#1, b"),
@@ -116,4 +115,4 @@ def test_plans_of_texts_and_of_stories(tmp_path):
         (str(file(tmp_path / "empty.txt", " ")), "empty"),
     ):
         with pytest.raises(BadRequest, match=message):
-            plan_from(source, writer)
+            read_plan(source, writer)

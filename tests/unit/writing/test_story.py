@@ -1,29 +1,72 @@
 """The text of a story: bytes to characters, cut at a sentence, codes beside what they govern."""
 
 import pytest
+from tokenizers import Tokenizer, decoders, models, normalizers
 from unit.writing.toy_writer import TEXTS
 
 from discodvt.data.subwords import as_input, train_tokenizer
+from discodvt.writing.detokenizer import Detokenizer
 from discodvt.writing.story import NO_CODE, Segment, cut_to_sentence, live_text, segments_of
-from discodvt.writing.subword_text import SubwordText
 
 
 def test_subwords_become_the_text_they_came_from_even_inside_a_character():
     tokenizer = train_tokenizer(TEXTS[:1], 270)  # so few that é and the emoji are single bytes
     text = as_input(TEXTS[1])
     ids = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids
-    grown = SubwordText(tokenizer.backend_tokenizer).growing()
+    grown = Detokenizer(tokenizer.backend_tokenizer).growing()
     for id in [tokenizer.bos_token_id, *ids]:
         grown.add(id)
         assert text.startswith(grown.text)
     grown.end()
     assert grown.text == text == tokenizer.decode(ids, skip_special_tokens=True)
     assert grown.starts == sorted(grown.starts)
-    half = SubwordText(tokenizer.backend_tokenizer).growing()
+    half = Detokenizer(tokenizer.backend_tokenizer).growing()
     half.add(tokenizer.backend_tokenizer.encode("é", add_special_tokens=False).ids[0])
     assert half.text == ""
     half.end()
     assert half.text == "\N{REPLACEMENT CHARACTER}"
+
+
+def sentencepiece(*words: str) -> Tokenizer:
+    """A SentencePiece BPE with byte fallback: the words' letters are known, all else becomes bytes."""
+    letters = sorted({letter for word in words for letter in word} | {"\N{LOWER ONE EIGHTH BLOCK}"})
+    tokens = ["<unk>", "<s>", *(f"<0x{byte:02X}>" for byte in range(256)), *letters]
+    tokenizer = Tokenizer(models.BPE({token: id for id, token in enumerate(tokens)}, [], byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("\N{LOWER ONE EIGHTH BLOCK}"), normalizers.Replace(" ", "\N{LOWER ONE EIGHTH BLOCK}")]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace("\N{LOWER ONE EIGHTH BLOCK}", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    tokenizer.add_special_tokens(["<s>"])
+    return tokenizer
+
+
+def test_sentencepiece_with_byte_fallback_has_exact_places():
+    tokenizer, text = sentencepiece("He ran."), "He \N{FOX FACE}ran."
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    grown = Detokenizer(tokenizer).growing()
+    for id in [tokenizer.token_to_id("<s>"), *ids]:
+        grown.add(id)
+        assert (" " + text).startswith(grown.text)
+    grown.end()
+    assert grown.stripped() == (text, [-1, -1, 0, 1, 2, 3, 3, 3, 3, 4, 5, 6, 7])
+    assert grown.text.strip() == tokenizer.decode(ids)
+
+
+def test_other_tokenizers_are_decoded_as_a_stream():
+    tokenizer = Tokenizer(models.WordPiece({"[UNK]": 0, "fox": 1, "##es": 2, "ran": 3}, unk_token="[UNK]"))
+    tokenizer.decoder = decoders.WordPiece()
+    grown = Detokenizer(tokenizer).growing()
+    for id in (1, 2, 3):
+        grown.add(id)
+    grown.end()
+    assert (grown.text, grown.starts) == ("foxes ran", [0, 3, 5])
 
 
 @pytest.mark.parametrize(
@@ -41,6 +84,7 @@ def test_a_story_broken_off_is_cut_at_its_last_sentence_end(text, kept):
 
 def test_a_cut_never_takes_more_than_was_held_back():
     assert cut_to_sentence("He ran. She sat and sat and sat and", earliest=20) == "He ran. She sat and sat and sat and"
+    assert cut_to_sentence("Once", earliest=-1) == "Once"  # `max_tokens` 1: it began in the stripped space
 
 
 def test_live_text_is_all_at_first_and_whole_sentences_later():

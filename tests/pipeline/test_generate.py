@@ -16,7 +16,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 from discodvt.cli import main
 from discodvt.data.subwords import train_tokenizer
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
-from discodvt.writing.stories_file import StoriesFile, read_stories
+from discodvt.writing.generate_stage import StoriesFile, read_stories
 
 torch.set_num_threads(1)
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # tests fork
@@ -209,6 +209,6 @@ def test_wrong_requests(refused, models, tmp_path):
     refused("plan", PROMPTS[0], "--plan", "1 2", model="bart")
     refused("cannot be written", PROMPTS[0], "--output", Path("/dev/null/stories.jsonl"))
     refused("not a file", PROMPTS[0], "--output", tmp_path)
-    refused("cannot be written", PROMPTS[0], "--html", tmp_path / "none" / "page.html")
+    refused("no such directory", PROMPTS[0], "--html", tmp_path / "none" / "page.html")
     refused("16", PROMPTS[0], "--plan", "99", "--output", tmp_path / "stories.jsonl")
     assert list(tmp_path.iterdir()) == []

@@ -72,8 +72,8 @@ def generate(
     asked = _prompts(prompt, prompts, stories_each)
 
     from discodvt.writing import Request, SamplingParams, StoryWriter
+    from discodvt.writing.generate_stage import write_stories
     from discodvt.writing.prompts import read_plan, typed_plan
-    from discodvt.writing.stage import write_stories
 
     given = None if plan is None else typed_plan(plan)
     options: dict[str, Any] = {

@@ -122,7 +122,7 @@ def _checked(prompts: Iterable[Prompt]) -> list[Prompt]:
 
 
 def _kept_plan(path: Path, id: str) -> Plan:
-    from discodvt.writing.stories_file import read_stories
+    from discodvt.writing.generate_stage import read_stories
 
     stories = list(read_stories(path))
     chosen = [story for story in stories if story.id == id] if id else stories

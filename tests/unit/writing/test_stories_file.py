@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from discodvt.errors import BadRequest
-from discodvt.writing.stories_file import open_stories, read_stories
+from discodvt.writing.generate_stage import open_stories, read_stories
 from discodvt.writing.story import Story
 
 IDS = ["a", "b", "c"]

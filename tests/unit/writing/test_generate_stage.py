@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from discodvt.errors import BadRequest
+from discodvt.writing.generate_stage import in_order, read_stories, write_stories
 from discodvt.writing.prompts import typed_prompts
 from discodvt.writing.sampling import SamplingParams
-from discodvt.writing.stage import in_order, write_stories
-from discodvt.writing.stories_file import read_stories
 from discodvt.writing.story import Request, Segment, Story
 
 PROMPTS = typed_prompts([f"prompt {number}" for number in range(6)])
@@ -78,7 +77,7 @@ def test_the_files_of_the_model_are_part_of_the_request(tmp_path):
     weights.write_bytes(b"old")
     list(write(writer, path))
     weights.write_bytes(b"new")
-    with pytest.raises(BadRequest, match="another model files"):
+    with pytest.raises(BadRequest, match=r"model_files\.prior/model\.safetensors"):
         list(write(writer, path))
 
 
@@ -86,7 +85,7 @@ def test_stories_of_quantised_weights_are_others(tmp_path):
     writer, path = Scribe(), tmp_path / "stories.jsonl"
     list(write(writer, path))
     writer.int8 = True
-    with pytest.raises(BadRequest, match="another int8"):
+    with pytest.raises(BadRequest, match="int8: false there, true asked for"):
         list(write(writer, path))
 
 

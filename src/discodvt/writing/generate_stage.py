@@ -1,0 +1,163 @@
+"""The generate stage: prompts in, stories out, in order; with a file they are kept there and a killed run resumes.
+
+The file is JSONL, one `Story` a line, in the order they were asked for. At any moment it is a beginning of the whole,
+so a killed run goes on after its last whole line and ends in the same file. How it is locked, resumed, refused to other
+requests and replaced: `discodvt.artefacts`.
+
+Story number i of a run is sampled from the random stream (seed, i, prompt), whatever the batch it is written in.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discodvt.artefacts import OutputFile, file_hash, open_output_file
+from discodvt.errors import BadRequest
+from discodvt.writing.prompts import Prompt, story_ids
+from discodvt.writing.sampling import SamplingParams
+from discodvt.writing.story import Request, Story
+
+if TYPE_CHECKING:
+    from discodvt.writing.writer import StoryWriter
+
+MODEL_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "vocab.json",
+    "merges.txt",
+    "model*.safetensors",
+)
+
+
+def write_stories(
+    writer: "StoryWriter",
+    prompts: Sequence[Prompt],
+    params: SamplingParams,
+    *,
+    stories_each: int = 1,
+    seed: int = 0,
+    plan: tuple[int, ...] | None = None,
+    batch_size: int = 32,
+    output: Path | None = None,
+    overwrite: bool = False,
+) -> Iterator[Story]:
+    """Write `stories_each` stories to every prompt; those a file already holds come first, read from it."""
+    ids = story_ids(prompts, stories_each)
+
+    def written_from(first: int) -> Iterator[Story]:
+        requests = (
+            Request(prompts[index // stories_each].text, index=index, plan=plan, seed=seed, id=ids[index])
+            for index in range(first, len(ids))
+        )
+        return in_order(writer.write_many(requests, params, batch_size=batch_size), first)
+
+    if output is None:
+        yield from written_from(0)
+        return
+    config = {
+        "model": writer.name,
+        "model_files": _files(writer.directory),
+        "int8": writer.int8,
+        "prompts": _digest(json.dumps([[prompt.id, prompt.text] for prompt in prompts])),
+        "stories_each": stories_each,
+        "seed": seed,
+        "plan": plan,
+        **asdict(params),
+    }
+    with open_stories(output, ids, config=config, overwrite=overwrite) as file:
+        yield from islice(read_stories(output), file.held) if file.held else ()
+        for story in written_from(file.held):
+            file.add(story)
+            yield story
+        if not file.complete:
+            file.finish(stories=len(ids))
+
+
+def in_order(stories: Iterable[Story], first: int) -> Iterator[Story]:
+    """Stories as they finish, held back until all before them are there, so that a file is always a beginning."""
+    waiting: dict[int, Story] = {}
+    for story in stories:
+        waiting[story.index] = story
+        while first in waiting:
+            yield waiting.pop(first)
+            first += 1
+
+
+class StoriesFile:
+    """An output file of stories. `open_stories` makes it."""
+
+    def __init__(self, output: OutputFile, *, held: int) -> None:
+        self._output = output
+        self.held = held  # stories that earlier runs of the same request left
+
+    @property
+    def complete(self) -> bool:
+        return self._output.complete
+
+    def add(self, story: Story) -> None:
+        """Append a story; once this returns, a killed process does not lose it."""
+        self._output.append(story.as_line().encode())
+
+    def finish(self, **facts: Any) -> None:
+        """Write the manifest: the file is complete from here on."""
+        self._output.finish(**facts)
+
+
+@contextmanager
+def open_stories(
+    path: Path, ids: Sequence[str], *, config: Mapping[str, Any], overwrite: bool = False
+) -> Iterator[StoriesFile]:
+    """Lock the file for the stories `ids` of the request `config`, and read what it already holds of them."""
+    with open_output_file(path, "generate", config=config, overwrite=overwrite) as output:
+        stories = StoriesFile(output, held=_held(output, ids))
+        try:
+            yield stories
+        except BadRequest:
+            if path.stat().st_size == 0:  # else there are stories to go on from
+                output.abandon()
+            raise
+
+
+def read_stories(path: Path) -> Iterator[Story]:
+    """Stream the stories of a file."""
+    from discodvt.corpus.formats import read_lines
+
+    for line in read_lines(path):
+        if line.content.strip():
+            yield Story.from_line(line.content, f"{path}:{line.number}")
+
+
+def _held(output: OutputFile, ids: Sequence[str]) -> int:
+    """How many stories the file holds: the first of `ids`. A last line torn by a kill is cut off."""
+    held, whole = 0, 0  # stories, bytes
+    output.file.seek(0)
+    for line in output.file:
+        if not line.endswith(b"\n"):
+            output.file.truncate(whole)
+            break
+        place = f"{output.path}:{held + 1}"
+        story = Story.from_line(line.decode("utf-8", errors="replace"), place)
+        if held == len(ids) or story.id != ids[held]:
+            raise BadRequest(
+                f"{place}: story {story.id!r} is out of place; the file was changed, replace it with `overwrite`",
+                parameter="overwrite",
+            )
+        held += 1
+        whole += len(line)
+    return held
+
+
+def _files(directory: Path) -> dict[str, str]:
+    """Hashes of what a writer is opened from: its name may come to stand for another model."""
+    found = [path for folder in (directory, directory / "prior") for name in MODEL_FILES for path in folder.glob(name)]
+    return {str(path.relative_to(directory)): file_hash(path) for path in sorted(found)}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Drawing: the right symbols with the right frequencies, from streams that do not touch each other."""
+"""Sampling: the right symbols with the right frequencies, from streams that do not touch each other."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,8 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from discodvt.writing.sampling import sample, stream_key
+from discodvt.errors import BadRequest
+from discodvt.writing.sampling import SamplingParams, sample, stream_key
 
 
 def keys(count: int, start: int = 0) -> np.ndarray:
@@ -87,3 +88,23 @@ def test_rounding_hardly_ever_changes_a_sample():
     moved = logits + random.normal(0, 1e-4, logits.shape).astype(np.float32)  # a hundred times float32's rounding
     changed = np.mean(sample(logits, keys(4000), at(4000), top_p=0.9) != sample(moved, keys(4000), at(4000), top_p=0.9))
     assert changed < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"top_p": 0.0}, "`top_p` 0"),
+        ({"top_p": 1.1}, "at most 1"),
+        ({"top_p": float("nan")}, "`top_p` nan"),
+        ({"top_k": -1}, "`top_k` -1"),
+        ({"min_p": 1.0}, "`min_p` 1"),
+        ({"temperature": -1.0}, "`temperature` -1"),
+        ({"repetition_penalty": 0.0}, "above 0"),
+        ({"min_tokens": 20, "max_tokens": 10}, "`min_tokens` 20 is above `max_tokens` 10"),
+        ({"min_codes": 3, "max_codes": 2}, "`min_codes` 3 is above `max_codes` 2"),
+        ({"max_tokens": 0}, "`max_tokens` 0"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(wrong, message):
+    with pytest.raises(BadRequest, match=message):
+        SamplingParams(**wrong)

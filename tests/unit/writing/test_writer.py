@@ -275,10 +275,10 @@ def test_directories_that_are_no_writer(directory, tmp_path):
     refused(broken, "no weights in safetensors")
 
 
-def test_bad_settings_are_refused_before_anything_is_written(writer):
+def test_bad_parameters_are_refused_before_anything_is_written(writer):
     with pytest.raises(BadRequest, match="80 positions"):
         writer.write_many(iter(()), replace(SETTINGS, max_tokens=81))
-    with pytest.raises(BadRequest, match="batch_size 0"):
+    with pytest.raises(BadRequest, match="`batch_size` 0"):
         writer.write_many(iter(()), SETTINGS, batch_size=0)
 
 

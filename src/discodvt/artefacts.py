@@ -405,7 +405,10 @@ def replacing(final: Path) -> Iterator[Path]:
 
 def _write_json(path: Path, value: Any) -> None:
     with replacing(path) as partial:
-        partial.write_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+        text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+        partial.write_bytes(
+            text.encode("utf-8", errors="backslashreplace")
+        )  # names that are not UTF-8, as JSON escapes
 
 
 def _read_json(path: Path) -> dict[str, Any]:

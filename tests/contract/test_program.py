@@ -8,9 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
-
-from discodvt.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -95,19 +92,3 @@ def test_prompts_come_from_standard_input_and_any_terminal_is_written_to() -> No
         told = result.stdout.decode(encoding)
         assert ("A fox ?" if encoding == "ascii" else "A fox 🦊") in told
         assert "A bear" in told
-
-
-def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    program = typer.Typer()
-
-    @program.command()
-    def work() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("discodvt.cli.app", program)
-    monkeypatch.setattr(sys, "argv", ["discodvt"])
-    with pytest.raises(SystemExit, match="130"):
-        main()
-    assert capsys.readouterr().err == (
-        "discodvt: interrupted; what is written is kept, and the same command goes on (`train` with --resume)\n"
-    )

@@ -1,6 +1,7 @@
 """Stage directories: locked, resumed by the same request only, whole or not there."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -36,7 +37,8 @@ def test_a_finished_stage_has_a_manifest_and_nothing_temporary(tmp_path: Path) -
 def test_the_commit_is_that_of_the_package_not_of_a_repository_around_it(tmp_path: Path) -> None:
     package = tmp_path / "venv" / "discodvt"
     package.mkdir(parents=True)
-    for name in ("__init__.py", "artefacts.py", "errors.py"):
+    (package / "__init__.py").touch()
+    for name in ("artefacts.py", "errors.py"):
         shutil.copy(Path(discodvt.__file__).parent / name, package / name)
     said = [sys.executable, "-c", "from discodvt.artefacts import provenance; print(provenance()['commit'])"]
     author = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
@@ -235,6 +237,16 @@ def test_a_named_key_may_change_when_a_run_is_resumed(tmp_path: Path) -> None:
         {"key": "optimizer.rate", "from": 0.1, "to": 0.2},
         {"key": "optimizer.rate", "from": 0.2, "to": 0.3},
     ]
+
+
+def test_names_of_inputs_need_not_be_utf8(tmp_path: Path) -> None:
+    source = tmp_path / os.fsdecode(b"caf\xe9.txt")
+    source.write_text("x")
+    for complete in (False, True):
+        with open_stage(tmp_path / "out", "make", config={}, inputs=[source]) as stage:
+            assert stage.complete == complete
+            if not complete:
+                stage.finish()
 
 
 def test_foreign_directories_are_never_touched(tmp_path: Path) -> None:

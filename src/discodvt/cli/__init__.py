@@ -17,6 +17,7 @@ from discodvt.cli import annotate, bench, codes, discourse, doctor, evaluate, ge
 from discodvt.errors import DiscoError
 
 INTERRUPTED = 130
+OUTPUTS = ("out", "out_dir", "target", "output")  # parameters that say where a command keeps its work
 app = typer.Typer(
     name="discodvt",
     help="Long text with a plan: discourse-aware discrete variational Transformer.",
@@ -51,7 +52,11 @@ def _program(
     pass
 
 
-class _FlagNamingCommand(TyperCommand):
+class _Interrupted(DiscoError):
+    exit_code = INTERRUPTED
+
+
+class _Command(TyperCommand):
     """A command whose errors say `--top-p` where the library says `top_p`."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -64,6 +69,12 @@ class _FlagNamingCommand(TyperCommand):
                 message = message.replace(f"`{name}`", flags.get(name, f"`{name}`"))
             error.args = (message,)
             raise
+        except KeyboardInterrupt:
+            again = "the same command with --resume" if "resume" in ctx.params else "the same command"
+            kept = any(ctx.params.get(name) for name in OUTPUTS) or "resume" in ctx.params
+            raise _Interrupted(
+                f"interrupted; what is written is kept, and {again} goes on" if kept else "interrupted"
+            ) from None
 
 
 def _flag(parameter: Any) -> str:
@@ -73,15 +84,15 @@ def _flag(parameter: Any) -> str:
     return str(parameter.metavar or parameter.name.upper())
 
 
-def _name_flags(program: typer.Typer) -> None:
+def _use_command_class(program: typer.Typer) -> None:
     for command in program.registered_commands:
-        command.cls = _FlagNamingCommand
+        command.cls = _Command
     for group in program.registered_groups:
         if group.typer_instance is not None:
-            _name_flags(group.typer_instance)
+            _use_command_class(group.typer_instance)
 
 
-_name_flags(app)
+_use_command_class(app)
 
 
 def main() -> None:
@@ -101,11 +112,16 @@ def main() -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _stop(f"{where}{error.strerror or error}", 1)
+    except UnicodeEncodeError:
+        odd = [word for word in sys.argv[1:] if any("\ud800" <= letter <= "\udfff" for letter in word)]
+        if not odd:
+            raise
+        _stop(f"{odd[0]}: a name that is not UTF-8, which a library below cannot open; rename it", 2)
     except MemoryError:
         _stop("out of memory; use fewer workers or shorter stories", 1)
     else:
-        if code == INTERRUPTED:
-            _stop("interrupted; what is written is kept, and the same command goes on (`train` with --resume)", code)
+        if code == INTERRUPTED:  # before any command was at work
+            _stop("interrupted", code)
         sys.exit(code)
 
 
@@ -114,7 +130,11 @@ def _stop_at_usage(error: TyperException) -> NoReturn:
     message, context = error.format_message(), getattr(error, "ctx", None)
     if not message:
         sys.exit(error.exit_code)
-    _stop(message if context is None else f"{message.rstrip('.')}; see {context.command_path} --help", error.exit_code)
+    if context is not None:
+        known = getattr(context.command, "commands", None)
+        listed = f"; commands: {', '.join(known)}" if known and message.startswith("No such command") else ""
+        message = f"{message.rstrip('.')}{listed}; see {context.command_path} --help"
+    _stop(message, error.exit_code)
 
 
 def _stop(message: str, code: int) -> NoReturn:

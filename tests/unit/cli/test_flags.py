@@ -1,4 +1,6 @@
-"""What is wrong with a request is said in the words of its command: the library's parameters as flags."""
+"""What is wrong with a request is said in the words of its command: parameters of the library as flags."""
+
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +14,11 @@ from discodvt.cli import main
         (["prepare", "csv", "a", "b", "--cut"], "--cut: nothing to cut to; give --max-words"),
         (["prepare", "hf", "a", "b", "--split-map", "x"], "--split-map x: expected train=NAME"),
         (["prepare", "jsonl", "only-out"], "give jsonl files as FILE... OUT, or as --train FILE"),
+        (["codes", "mesure", "a", "b", "c"], "No such command 'mesure'. Did you mean 'measure'?; commands: study, "),
+        (["prepare", "x", "a", "b"], "No such command 'x'; commands: wikiplots, writingprompts, books, jsonl, csv"),
     ],
 )
-def test_errors_name_the_flag(
+def test_errors_name_flags_and_commands(
     arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["discodvt", *arguments])
@@ -22,3 +26,26 @@ def test_errors_name_the_flag(
         main()
     assert stopped.value.code == 2
     assert capsys.readouterr().err.startswith(f"discodvt: {message}")
+
+
+def test_a_checkpoint_may_stand_where_a_command_is_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["discodvt", "codes", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        main()
+    assert "Missing argument 'corpus'" in capsys.readouterr().err
+
+
+def test_a_name_that_is_not_utf8_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(**given: object) -> None:
+        "a\udce9".encode()
+
+    monkeypatch.setattr("sys.argv", ["discodvt", "doctor", "caf\udce9"])
+    monkeypatch.setattr("discodvt.cli.app", refuse)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert "caf?: a name that is not UTF-8" in capsys.readouterr().err.replace("\udce9", "?")

@@ -1,11 +1,13 @@
 """The model against Hugging Face BART: the same weights give the same numbers, whatever the batch looks like."""
 
+import copy
 import json
 
 import pytest
 import torch
-from transformers import AutoModel, AutoModelForSeq2SeqLM, BartConfig, BartForConditionalGeneration
+from transformers import AutoModel, AutoModelForSeq2SeqLM, BartConfig, BartForConditionalGeneration, GenerationConfig
 
+from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT, DiscoDVTConfig, PlanPrior, PlanPriorConfig
 from discodvt.training.objectives import reconstruction
 
@@ -117,6 +119,30 @@ def test_generate_agrees_with_teacher_forcing(model):
     logits = model(x, x_mask, decoder_input_ids=out[:, :-1], decoder_latent=model.latent(plan, 32)).logits
     logits[..., model.config.eos_token_id] = float("-inf")
     assert torch.equal(logits.argmax(-1), out[:, 1:])
+
+
+@pytest.mark.parametrize(
+    "plan", [[[3, 999]], [[-1, 3]], [[16, 3]], [[3, 17]], [[3, 18]], [[16]], [[]], [3, 4], [[0.5]]], ids=str
+)
+def test_plans_that_are_none(model, plan):
+    x, x_mask = prompts(7)
+    with pytest.raises(BadRequest, match="`plan`"):
+        model.generate(x, attention_mask=x_mask, plan=torch.tensor(plan), max_new_tokens=3)
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"max_new_tokens": 9}, {"max_length": 10, "min_length": 3},
+              {"generation_config": GenerationConfig(max_length=10, do_sample=False, top_p=1.0)}], ids=str
+)  # fmt: skip
+@pytest.mark.parametrize("kept", [{}, {"max_new_tokens": 20, "min_new_tokens": 2}, {"max_length": 30}], ids=str)
+def test_one_length_is_enough(model, prior, capfd, kept, asked):
+    """Whatever lengths are kept with a model or asked for, the right one holds, and nothing is said."""
+    x, x_mask = prompts(7)
+    for each, room in ((model, 80), (prior, 11)):
+        each.generation_config.update(eos_token_id=None, **kept)
+        written = each.generate(x, attention_mask=x_mask, **copy.deepcopy(asked))
+        assert written.shape[1] == min(10 if asked else {20: 21, 30: 30}.get(next(iter(kept.values()), 0), 80), room)
+    assert "length" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 16, 21])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import BartForConditionalGeneration
+from transformers import AutoModel, AutoTokenizer, BartForConditionalGeneration
 from unit.writing.toy_writer import save_bart, save_writer
 
 from discodvt.checkpoints import STORYTELLER
@@ -65,6 +65,17 @@ def test_greedy_stories_equal_generate(writer, settings, equal):
                 for prompt, plan in zip(PROMPTS, PLANS, strict=True)]  # fmt: skip
     assert ours(writer, SamplingParams(greedy=True, **settings)) == expected
     assert len({tuple(story) for story in expected}) == 3
+
+
+def test_transformers_alone_write_the_same_greedy_texts(writer):
+    """`AutoTokenizer` and `AutoModel`, as a user of transformers opens them: prompts without a space before them."""
+    tokenizer, model = (kind.from_pretrained(writer.directory) for kind in (AutoTokenizer, AutoModel))
+    prompts = (*PROMPTS, "A little robot wants to paint.", "Two friends find a map")
+    for prompt, plan in zip(prompts, (*PLANS, (7, 7, 1), (2, 8, 5, 5)), strict=True):
+        story = writer.write(prompt, plan=plan, greedy=True)
+        ids = model.generate(**tokenizer(prompt, return_tensors="pt"), plan=torch.tensor([plan]), do_sample=False)
+        text = tokenizer.decode(ids[0], skip_special_tokens=True).strip()
+        assert text == story.text if story.finish == "end" else text.startswith(story.text)
 
 
 def test_the_likeliest_plans_equal_generate(writer):

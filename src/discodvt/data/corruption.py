@@ -56,8 +56,9 @@ class Denoiser:
         longest: int,
     ) -> "Denoiser":
         ends = np.zeros(len(tokenizer), dtype=np.bool_)
+        decoder = tokenizer.backend_tokenizer.decoder  # a byte-level token spells the curly quote in three letters
         for token, number in tokenizer.get_vocab().items():
-            ends[number] = token.rstrip('"”').endswith((".", "!", "?"))
+            ends[number] = decoder.decode([token]).rstrip('"”’').endswith((".", "!", "?"))
         mask, end = int(tokenizer.mask_token_id), int(tokenizer.eos_token_id)
         return cls(masked, mean_span, permute_sentences, longest, mask, end, ends)
 

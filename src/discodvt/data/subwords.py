@@ -28,7 +28,24 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> "PreTrainedTokeniz
     learned: dict[str, Any] = json.loads(bpe.to_str())["model"]
     vocab = learned["vocab"] | {"<mask>": len(learned["vocab"])}
     merges: Any = [tuple(merge) for merge in learned["merges"]]
-    return BartTokenizer(vocab=vocab, merges=merges)
+    return BartTokenizer(vocab=vocab, merges=merges, add_prefix_space=True)
+
+
+def adding_a_space(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedTokenizerBase":
+    """The same tokenizer, but one that puts the space of `as_input` before a text by itself.
+
+    Saved with a model, it reads prompts as training did, whoever opens it. A text that has the space gets no second.
+    """
+    parts = json.loads(tokenizer.backend_tokenizer.to_str())
+    for name in ("pre_tokenizer", "post_processor"):
+        if (parts[name] or {}).get("add_prefix_space") is False:
+            parts[name]["add_prefix_space"] = True
+    changed = Tokenizer.from_str(json.dumps(parts))
+    backend = tokenizer.backend_tokenizer
+    backend.pre_tokenizer, backend.post_processor = changed.pre_tokenizer, changed.post_processor
+    if "add_prefix_space" in tokenizer.init_kwargs:
+        tokenizer.init_kwargs["add_prefix_space"] = tokenizer.add_prefix_space = True  # which is saved differs
+    return tokenizer
 
 
 def as_input(text: str) -> str:

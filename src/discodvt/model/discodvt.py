@@ -26,6 +26,7 @@ from transformers.models.bart.modeling_bart import BartEncoder
 
 from discodvt.model.bottlenecks import new_bottleneck
 from discodvt.model.configuration import DiscoDVTConfig
+from discodvt.model.generation import check_plan, settle_lengths
 from discodvt.model.relations import RelationHead
 from discodvt.model.resampling import DownSampling, UpSampling
 
@@ -67,7 +68,6 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
             eos_token_id=config.eos_token_id,
             pad_token_id=config.pad_token_id,
             forced_eos_token_id=None,
-            max_length=config.max_position_embeddings,
             do_sample=True,
             top_k=0,
             top_p=0.9,
@@ -202,19 +202,14 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
     @torch.no_grad()
     def generate(self, *args: Any, plan: Tensor | None = None, **kwargs: Any) -> Any:
         """`GenerationMixin.generate` under a plan [B, L]; all of its arguments hold, beams and samples included."""
+        start = kwargs.get("decoder_input_ids")
+        given = 1 if start is None else start.shape[1]
+        room = self.config.max_position_embeddings - given
+        longest = given + settle_lengths(self.generation_config, kwargs, given=given, room=room)
         if plan is not None:
-            kwargs["decoder_latent"] = self.latent(plan, self._longest(kwargs))
+            check_plan(plan, self.config.num_codes)
+            kwargs["decoder_latent"] = self.latent(plan, longest)
         return super().generate(*args, **kwargs)  # type: ignore[misc]  # its protocol wants tensors where modules are
-
-    def _longest(self, kwargs: dict[str, Any]) -> int:
-        """How many decoder positions a call of `generate` may come to."""
-        settings = kwargs.get("generation_config") or self.generation_config
-        given = kwargs.get("decoder_input_ids")
-        new = kwargs.get("max_new_tokens", settings.max_new_tokens)
-        length = kwargs.get("max_length", settings.max_length)
-        if new is not None:
-            length = new + 1 + (0 if given is None else given.shape[1])
-        return min(length or self.config.max_position_embeddings, self.config.max_position_embeddings)
 
 
 AutoConfig.register(DiscoDVTConfig.model_type, DiscoDVTConfig, exist_ok=True)

@@ -10,6 +10,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.models.bart.modeling_bart import BartDecoder, BartEncoder
 
 from discodvt.model.configuration import PlanPriorConfig
+from discodvt.model.generation import settle_lengths
 
 
 class PlanPrior(PreTrainedModel, GenerationMixin):
@@ -36,13 +37,18 @@ class PlanPrior(PreTrainedModel, GenerationMixin):
             eos_token_id=config.eos_token_id,
             pad_token_id=config.pad_token_id,
             forced_eos_token_id=None,
-            max_length=config.max_codes + 2,  # bos, the codes, eos
             do_sample=True,
             top_k=0,
         )
 
     def get_input_embeddings(self) -> nn.Module:
         return self.decoder.embed_tokens
+
+    @torch.no_grad()
+    def generate(self, *args: Any, **kwargs: Any) -> Any:
+        """`GenerationMixin.generate`: bos, at most `max_codes` codes and eos."""
+        settle_lengths(self.generation_config, kwargs, given=1, room=self.config.max_codes + 1)
+        return super().generate(*args, **kwargs)  # type: ignore[misc]
 
     def forward(
         self,

@@ -12,7 +12,7 @@ from discodvt.checkpoints import Checkpoint, open_tokenizer
 from discodvt.config import Recipe
 from discodvt.corpus import read_examples, split_files
 from discodvt.data.corruption import Denoiser
-from discodvt.data.subwords import train_tokenizer
+from discodvt.data.subwords import adding_a_space, train_tokenizer
 from discodvt.data.tokens import Tokens, read_tokens
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT, PlanPrior
@@ -62,9 +62,9 @@ def assemble(recipe: Recipe, directory: Path, *, last: Path | None, accelerator:
 
 def _tokenizer(recipe: Recipe, train_file: Path, last: Path | None) -> PreTrainedTokenizerBase:
     if last is not None or recipe.model.init is not None:
-        return Checkpoint.open(last or recipe.model.init).tokenizer()
+        return adding_a_space(Checkpoint.open(last or recipe.model.init).tokenizer())
     if recipe.tokenizer.source is not None:
-        return open_tokenizer(recipe.tokenizer.source)
+        return adding_a_space(open_tokenizer(recipe.tokenizer.source))
     texts = (text for row in read_examples(train_file) for text in (row.prompt, row.story) if text)
     return train_tokenizer(texts, recipe.tokenizer.vocab_size or 0)
 

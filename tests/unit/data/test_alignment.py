@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline.toy_corpus import story
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
 
 from discodvt.checkpoints import open_tokenizer
 from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, write_rows
 from discodvt.data.alignment import edu_boundaries
-from discodvt.data.subwords import as_input, train_tokenizer
+from discodvt.data.subwords import adding_a_space, as_input, train_tokenizer
 from discodvt.data.tokens import read_tokens
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest
@@ -135,3 +137,13 @@ def test_the_real_bart_vocabulary_opens(shared):
     tokenizer = open_tokenizer(shared / "tokenizer" / "bart")
     assert len(tokenizer) == 50265
     assert tokenizer(" Hello world")["input_ids"] == [0, 20920, 232, 2]
+
+
+def test_a_tokenizer_saved_with_a_model_puts_the_space_before_a_prompt_by_itself(shared, tmp_path):
+    plain = open_tokenizer(shared / "tokenizer" / "bart")
+    expected = plain(as_input("Hello world"))["input_ids"]
+    assert plain("Hello world")["input_ids"] != expected
+    adding_a_space(plain).save_pretrained(tmp_path)
+    bare = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in ("Hello world", as_input("Hello world")):
+        assert AutoTokenizer.from_pretrained(tmp_path)(text)["input_ids"] == bare.encode(text).ids == expected

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from discodvt.data.corruption import Denoiser, drop_words, generator, gumbel
+from discodvt.data.subwords import train_tokenizer
 
 MASK, END = 99, 2
 
@@ -81,3 +82,12 @@ def test_what_is_longer_than_the_encoder_is_cut_before_its_end():
         corrupted = denoiser(**settings, longest=len(STORY) - 1)(np.random.default_rng(0), STORY)
         assert len(corrupted) == len(STORY) - 1
         assert (corrupted[0], corrupted[-1]) == (0, END)
+
+
+def test_a_sentence_also_ends_before_a_closing_curly_quote():
+    """Byte-level tokens spell it in letters of their own."""
+    tokenizer = train_tokenizer(["“Oh no.” “Go!” ‘Well?’ “So,” " * 9], 300)
+    ends = Denoiser.of(tokenizer, masked=0.3, mean_span=3.0, permute_sentences=True, longest=64).ends_sentence
+    ids = tokenizer("“Oh no.” “Go!” ‘Well?’ “So,”", add_special_tokens=False)["input_ids"]
+    texts = [tokenizer.decode(ids[: place + 1])[-2:] for place in np.flatnonzero(ends[ids])]
+    assert texts == [".”", "!”", "?’"]

@@ -16,8 +16,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 
 from discodvt.artefacts import open_stage, read_manifest
 from discodvt.corpus import read_examples
-from discodvt.data.batches import in_order
-from discodvt.data.collate import collate
+from discodvt.data.batches import collate, in_order
 from discodvt.data.subwords import train_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes import probe

@@ -16,10 +16,8 @@ from transformers import BartConfig, BartForConditionalGeneration
 
 from discodvt.bench.rows import Row, interleave, ratio_row
 from discodvt.corpus import read_examples, split_files
-from discodvt.data.batches import Order, length_keys
-from discodvt.data.collate import Batch
-from discodvt.data.ragged import Ints, Ragged
-from discodvt.data.tokens import Tokens
+from discodvt.data.batches import Batch, Order, length_keys
+from discodvt.data.tokens import Ints, Ragged, Tokens
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import WorkFailed
 from discodvt.model import DiscoDVT

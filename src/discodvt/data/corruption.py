@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from discodvt.data.ragged import Ints
+from discodvt.data.tokens import Ints
 
 _PURPOSES = ("codes", "words", "denoising")
 

@@ -1,6 +1,10 @@
-"""A split of the corpus as subwords: read once, kept in flat arrays, prompts and stories cut to their lengths."""
+"""A split of the corpus as subwords: read once, kept in flat arrays, prompts and stories cut to their lengths.
 
-from collections.abc import Iterator
+Rows of different lengths share one array: 273,000 stories of 512 subwords are 560 MB, and no objects.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -12,13 +16,57 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, read_rows
-from discodvt.data.alignment import edu_boundaries
-from discodvt.data.ragged import Ints, Packing, Ragged
 from discodvt.data.subwords import as_input
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest
 
+Ints = NDArray[np.int32]
 _LABEL_IDS = {label: number for number, label in enumerate(LABELS)}
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Row i is `values[offsets[i]:offsets[i + 1]]`."""
+
+    values: Ints
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: Iterable[Ints]) -> "Ragged":
+        packing = Packing()
+        for row in rows:
+            packing.add(row)
+        return packing.ragged()
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> Ints:
+        return self.values[self.offsets[row] : self.offsets[row + 1]]
+
+
+class Packing:
+    """Rows packed as they come, a block at a time, so that small arrays never pile up."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Ints] = []
+        self.pending: list[Ints] = []
+        self.lengths = array("q")
+
+    def add(self, row: Ints) -> None:
+        self.pending.append(row)
+        self.lengths.append(len(row))
+        if len(self.pending) == 1024:
+            self.blocks.append(np.concatenate(self.pending))
+            self.pending = []
+
+    def ragged(self) -> Ragged:
+        values = np.concatenate([*self.blocks, *self.pending, np.empty(0, dtype=np.int32)])
+        return Ragged(values.astype(np.int32, copy=False), np.cumsum([0, *self.lengths], dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -81,6 +129,20 @@ def read_tokens(
     if not columns["stories"].lengths:
         raise BadRequest(f"{path}: the split holds no story; prepare the corpus again")
     return Tokens(**{name: packing.ragged() for name, packing in columns.items()})
+
+
+def edu_boundaries(token_ends: NDArray[np.int64], edu_ends: NDArray[np.int64]) -> Ints:
+    """Where each EDU begins among decoder input positions `<s> y1 .. yM`: boundaries [S + 1], the last one M + 1.
+
+    `token_ends` [M] and `edu_ends` [S] are character offsets, end excluded. A subword belongs to the EDU of its last
+    character: whitespace stands at the front of a subword but at the end of an EDU. `<s>` belongs to the first EDU.
+    EDUs past the kept subwords are empty.
+    """
+    owner = np.searchsorted(edu_ends, np.maximum(token_ends - 1, 0), side="right")  # [M] EDU of each subword
+    starts = np.searchsorted(owner, np.arange(len(edu_ends) + 1), side="left") + 1  # position of y_m is m
+    starts[0] = 0
+    starts[-1] = len(token_ends) + 1
+    return starts.astype(np.int32)
 
 
 _NONE: Ints = np.empty(0, dtype=np.int32)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from discodvt.artefacts import file_hash, open_stage
-from discodvt.data.ragged import Ragged
+from discodvt.data.tokens import Ragged
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes.occurrences import spread, utilisation
 from discodvt.evaluation.comparison import compare

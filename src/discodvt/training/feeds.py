@@ -6,11 +6,9 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from discodvt.data.batches import Rows, length_keys
-from discodvt.data.collate import NO_LABEL, Batch, collate, padded
+from discodvt.data.batches import NO_LABEL, Batch, Rows, collate, length_keys, padded
 from discodvt.data.corruption import Denoiser, drop_words, generator, gumbel
-from discodvt.data.ragged import Ragged
-from discodvt.data.tokens import Tokens
+from discodvt.data.tokens import Ragged, Tokens
 
 Counts = dict[str, int]
 

@@ -9,10 +9,8 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
-from discodvt.data.batches import in_order
-from discodvt.data.collate import padded
-from discodvt.data.ragged import Ints, Ragged
-from discodvt.data.tokens import Tokens
+from discodvt.data.batches import in_order, padded
+from discodvt.data.tokens import Ints, Ragged, Tokens
 from discodvt.model import DiscoDVT
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import BartForConditionalGeneration, PreTrainedModel
 
-from discodvt.data.collate import Batch
+from discodvt.data.batches import Batch
 from discodvt.model import DiscoDVT, PlanPrior
 from discodvt.training import objectives
 

@@ -10,8 +10,7 @@ from nltk.translate.bleu_score import sentence_bleu
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from discodvt.data.batches import Rows, in_order
-from discodvt.data.collate import Batch
+from discodvt.data.batches import Batch, Rows, in_order
 from discodvt.model import DiscoDVT
 from discodvt.training.feeds import Feed
 from discodvt.training.stages import Plan, Stage

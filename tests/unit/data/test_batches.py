@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from discodvt.data.batches import Order, in_order, length_keys
-from discodvt.data.collate import collate
-from discodvt.data.ragged import Packing, Ragged
-from discodvt.data.tokens import Tokens
+from discodvt.data.batches import Order, collate, in_order, length_keys
+from discodvt.data.tokens import Packing, Ragged, Tokens
 from discodvt.errors import BadRequest
 
 LENGTHS = np.random.default_rng(0).integers(20, 300, 1003)

@@ -5,9 +5,8 @@ import pytest
 import torch
 from transformers import BartConfig, BartForConditionalGeneration
 
-from discodvt.data.collate import Batch
-from discodvt.data.ragged import Ragged
-from discodvt.data.tokens import Tokens
+from discodvt.data.batches import Batch
+from discodvt.data.tokens import Ragged, Tokens
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
 from discodvt.training.feeds import PlanFeed, StoryFeed
 from discodvt.training.stages import Plan, Prior, Stage, Text, marker_hits

@@ -6,8 +6,7 @@ import torch
 from accelerate import Accelerator
 from unit.training.test_stages import feed, plan_stage
 
-from discodvt.data.ragged import Ragged
-from discodvt.data.tokens import Tokens
+from discodvt.data.tokens import Ragged, Tokens
 from discodvt.training.feeds import StoryFeed
 from discodvt.training.validation import bleu_1, validate
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discodvt.data.ragged import Ragged
+from discodvt.data.tokens import Ragged
 from discodvt.errors import BadRequest
 from discodvt.evaluation.metric import Floats, Ints
 

@@ -12,10 +12,8 @@ from torch import Tensor
 from transformers import BartForConditionalGeneration
 
 from discodvt.corpus import ANNOTATED_SCHEMA, read_rows, split_files
-from discodvt.data.batches import Rows, in_order, length_keys
-from discodvt.data.collate import collate, padded
-from discodvt.data.ragged import Ragged
-from discodvt.data.tokens import Tokens, read_tokens
+from discodvt.data.batches import Rows, collate, in_order, length_keys, padded
+from discodvt.data.tokens import Ragged, Tokens, read_tokens
 from discodvt.discourse.labels import LABELS, UNKNOWN
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes.checkpoints import Planner

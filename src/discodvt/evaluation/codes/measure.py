@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from discodvt.artefacts import StageDirectory, open_stage, read_manifest
-from discodvt.data.ragged import Ragged
-from discodvt.data.tokens import Tokens
+from discodvt.data.tokens import Ragged, Tokens
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes import plan_gain
 from discodvt.evaluation.codes.checkpoints import (

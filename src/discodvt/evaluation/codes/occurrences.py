@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discodvt.corpus import Example
-from discodvt.data.ragged import Ints as Int32s
-from discodvt.data.ragged import Ragged
 from discodvt.data.subwords import as_input
+from discodvt.data.tokens import Ints as Int32s
+from discodvt.data.tokens import Ragged
 from discodvt.discourse.labels import MARKERS
 from discodvt.evaluation.metric import Floats, Ints
 

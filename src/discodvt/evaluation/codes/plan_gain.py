@@ -14,8 +14,7 @@ import numpy as np
 from transformers import BartForConditionalGeneration
 
 from discodvt import __version__
-from discodvt.data.ragged import Ragged
-from discodvt.data.tokens import Tokens
+from discodvt.data.tokens import Ragged, Tokens
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest, WorkFailed
 from discodvt.evaluation.codes.checkpoints import Planner

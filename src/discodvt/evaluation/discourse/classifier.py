@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from discodvt.checkpoints import Checkpoint
-from discodvt.data.batches import Rows, in_order
-from discodvt.data.collate import padded
-from discodvt.data.ragged import Ints, Ragged
+from discodvt.data.batches import Rows, in_order, padded
 from discodvt.data.subwords import as_input
+from discodvt.data.tokens import Ints, Ragged
 from discodvt.discourse.labels import MARKERS
 from discodvt.errors import BadRequest
 from discodvt.evaluation.discourse.marker_pairs import Pair

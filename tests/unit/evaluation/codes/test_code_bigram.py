@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from discodvt.data.ragged import Ragged
+from discodvt.data.tokens import Ragged
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes.code_bigram import STRENGTHS, bigram, fit_models, unigram
 

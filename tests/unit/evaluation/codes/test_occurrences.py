@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from discodvt.data.ragged import Ragged
+from discodvt.data.tokens import Ragged
 from discodvt.evaluation.codes.occurrences import Occurrences, spread, usage_of, utilisation
 
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from discodvt.corpus import Example
-from discodvt.data.ragged import Ragged
 from discodvt.data.subwords import train_tokenizer
-from discodvt.data.tokens import Tokens
+from discodvt.data.tokens import Ragged, Tokens
 from discodvt.discourse.labels import LABELS
 from discodvt.evaluation.codes.occurrences import Occurrences, cut_segments, find_phrases
 from discodvt.evaluation.codes.study import describe_codes, relation_counts, segmented_stories

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BartConfig, BertConfig, BertModel
 
-from discodvt.data.ragged import Ragged
 from discodvt.data.subwords import train_tokenizer
+from discodvt.data.tokens import Ragged
 from discodvt.discourse import MARKERS
 from discodvt.errors import BadRequest
 from discodvt.evaluation.discourse.classifier import (

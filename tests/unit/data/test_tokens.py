@@ -14,9 +14,8 @@ from transformers import AutoTokenizer
 
 from discodvt.checkpoints import open_tokenizer
 from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, write_rows
-from discodvt.data.alignment import edu_boundaries
 from discodvt.data.subwords import adding_a_space, as_input, train_tokenizer
-from discodvt.data.tokens import read_tokens
+from discodvt.data.tokens import edu_boundaries, read_tokens
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest
 

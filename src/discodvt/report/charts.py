@@ -23,6 +23,7 @@ Spread: TypeAlias = tuple[float, float | None, float | None]  # a value and its 
 Colors: TypeAlias = Mapping[str, str]
 LETTER_POINTS = 6.0  # the width of a letter, in whichever font a page shows the figure
 TICK_GAP = 8.0  # points between the labels of two ticks
+LEGEND_MARK = 6  # letters as wide as the color and the gap of an entry
 ROUND = (1, 2, 2.5, 5, 10)  # steps between ticks, times a power of ten
 PIE_TITLE = 24  # letters above a pie
 
@@ -164,9 +165,14 @@ def _few_ticks(low: float, high: float, room: float) -> tuple[list[float], list[
 
 
 def _legend(drawing: Drawing, systems: Sequence[str], colors: Colors) -> None:
+    """The systems above a figure, in as many columns as its width has room for."""
     handles = [_patch(colors[system], system) for system in systems]
-    room = 72 * drawing.figure.get_figwidth() / (LETTER_POINTS * (max(map(len, systems)) + 6))
-    columns = max(1, min(len(systems), 5, int(room)))
+    room = 72 * drawing.figure.get_figwidth() / LETTER_POINTS  # letters
+    for columns in range(min(len(systems), 5), 0, -1):
+        rows = -(-len(systems) // columns)
+        widths = [max(map(len, systems[at : at + rows])) + LEGEND_MARK for at in range(0, len(systems), rows)]
+        if sum(widths) < room:
+            break
     drawing.figure.legend(handles=handles, loc="outside upper left", ncols=columns, frameon=False, fontsize=9)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,13 +16,13 @@ from pipeline.toy_corpus import write_corpus
 from transformers import BartConfig, BartForConditionalGeneration
 
 from discodvt.artefacts import open_stage, read_manifest
+from discodvt.checkpoints import STORYTELLER
 from discodvt.corpus import read_examples
 from discodvt.data.batches import collate, in_order
 from discodvt.data.subwords import train_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes import probe
-from discodvt.evaluation.codes.checkpoints import open_planner
-from discodvt.evaluation.codes.inference import exchanged, plans_of, tokens_of
+from discodvt.evaluation.codes.inference import exchanged, open_planner, plans_of, tokens_of
 from discodvt.evaluation.codes.measure import comparison, measure_codes, read_measured
 from discodvt.evaluation.codes.study import study_codes
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
@@ -246,6 +247,33 @@ def test_wrong_requests_are_refused_with_one_line_and_leave_nothing(home, tmp_pa
         measure_codes(home / "writer", home / "corpus", tmp_path / "out", split="train")
     with pytest.raises(BadRequest, match="a discodvt checkpoint; give a plain BART"):
         measure_codes(home / "writer", home / "corpus", tmp_path / "out", against=home / "writer", **QUICK)
+
+
+def test_a_damaged_checkpoint_is_refused_before_it_is_built(home, tmp_path):
+    """Each is said in one line that names the checkpoint, and at once: a billion layers took minutes and all memory."""
+    for name, damage, message in (
+        ("cut", lambda at: (at / "model.safetensors").write_bytes(b"\x10" + b"\0" * 30), "cut: .*safetensors"),
+        ("huge", lambda at: configured(at, decoder_layers=10**9), "decoder_layers is 1000000000; expected"),
+        ("heads", lambda at: configured(at, decoder_attention_heads=7), "decoder_attention_heads is 7; expected"),
+        ("mute", lambda at: (at / "tokenizer.json").unlink(), r"mute: no tokenizer\.json"),
+    ):
+        shutil.copytree(home / "writer", tmp_path / name)
+        damage(tmp_path / name)
+        for work in (study_codes, measure_codes):
+            with pytest.raises(BadRequest, match=message):
+                work(tmp_path / name, home / "corpus", tmp_path / "out", split="valid")
+            assert not (tmp_path / "out").exists()
+
+
+def configured(directory: Path, **changes: int) -> None:
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps(config | changes))
+
+
+def test_lengths_are_those_kept_with_the_model():
+    """The storyteller has no manifest: it was studied at the lengths of the paper, 16 and 512."""
+    planner = open_planner(STORYTELLER)
+    assert (planner.prompt_tokens, planner.story_tokens) == (48, 320)
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:

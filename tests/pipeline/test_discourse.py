@@ -13,7 +13,8 @@ from transformers import BertConfig, BertModel, BertTokenizer
 from discodvt.artefacts import read_manifest
 from discodvt.corpus import ANNOTATED_SCHEMA, write_rows
 from discodvt.errors import BadRequest
-from discodvt.evaluation.discourse.classifier import open_classifier
+from discodvt.evaluation.discourse import score_stage
+from discodvt.evaluation.discourse.classifier import RelationClassifier, open_classifier
 from discodvt.evaluation.discourse.fit_stage import fit_classifier
 from discodvt.evaluation.discourse.score_stage import score_files
 
@@ -64,6 +65,19 @@ def test_predictable_markers_are_learned_and_the_controls_fall(corpus, classifie
     assert found["scores"]["accuracy"]["low"] > 0.5
     torn = score(corpus, classifier, swap_arg2="any")
     assert torn["scores"]["accuracy"]["value"] < 0.5
+
+
+def test_pairs_are_judged_on_the_device_there_is(corpus, classifier, monkeypatch):
+    """The meta device stands for a GPU."""
+
+    def stop(model: RelationClassifier, **inputs: torch.Tensor) -> None:
+        assert {each.device.type for each in (model, *inputs.values())} == {"meta"}
+        raise InterruptedError
+
+    monkeypatch.setattr(score_stage, "best_device", lambda: torch.device("meta"))
+    monkeypatch.setattr(RelationClassifier, "forward", stop)
+    with pytest.raises(InterruptedError):
+        score(corpus, classifier)
 
 
 def test_shuffled_labels_teach_nothing(corpus, classifier):

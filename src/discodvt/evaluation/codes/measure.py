@@ -19,18 +19,20 @@ from discodvt.artefacts import StageDirectory, open_stage, read_manifest
 from discodvt.data.tokens import Ragged, Tokens
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes import plan_gain
-from discodvt.evaluation.codes.checkpoints import (
+from discodvt.evaluation.codes.inference import (
     WEIGHTS,
     Planner,
+    annotated_split,
     check_prior,
     open_plain,
     open_planner,
     open_prior,
+    plans_of,
     same_subwords,
+    tokens_of,
     trained_on,
     weights_of,
 )
-from discodvt.evaluation.codes.inference import annotated_split, plans_of, tokens_of
 from discodvt.evaluation.codes.occurrences import usage_of, utilisation
 from discodvt.evaluation.codes.plan_gain import Measured, Ratio
 from discodvt.evaluation.intervals import make_resampler, need_spread

@@ -17,9 +17,16 @@ from discodvt import __version__
 from discodvt.data.tokens import Ragged, Tokens
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest, WorkFailed
-from discodvt.evaluation.codes.checkpoints import Planner
 from discodvt.evaluation.codes.code_bigram import fit_models
-from discodvt.evaluation.codes.inference import EduPairs, exchanged, marker_pairs, plans_of, prior_losses, story_losses
+from discodvt.evaluation.codes.inference import (
+    EduPairs,
+    Planner,
+    exchanged,
+    marker_pairs,
+    plans_of,
+    prior_losses,
+    story_losses,
+)
 from discodvt.evaluation.codes.probe import probe, right_answers
 from discodvt.evaluation.intervals import LEVEL, Resampler
 from discodvt.evaluation.metric import Direction, Floats, Weights, too_few

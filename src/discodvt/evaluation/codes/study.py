@@ -19,8 +19,7 @@ from discodvt.corpus import read_examples
 from discodvt.data.tokens import Tokens
 from discodvt.discourse.labels import LABELS, MARKERS, UNKNOWN
 from discodvt.errors import BadRequest
-from discodvt.evaluation.codes.checkpoints import Planner, open_planner, weights_of
-from discodvt.evaluation.codes.inference import annotated_split, plans_of, tokens_of
+from discodvt.evaluation.codes.inference import Planner, annotated_split, open_planner, plans_of, tokens_of, weights_of
 from discodvt.evaluation.codes.occurrences import PLACES, Occurrences, Segments, cut_segments, find_phrases, usage_of
 from discodvt.evaluation.metric import Floats, Ints
 

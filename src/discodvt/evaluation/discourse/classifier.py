@@ -25,8 +25,8 @@ from discodvt.data.tokens import Ints, Ragged
 from discodvt.discourse.labels import MARKERS
 from discodvt.errors import BadRequest
 from discodvt.evaluation.discourse.marker_pairs import Pair
+from discodvt.evaluation.encoder import encoder_of
 from discodvt.evaluation.metric import Ints as Labels
-from discodvt.evaluation.reader import reader_of
 
 Reading: TypeAlias = Literal["pair", "twin"]
 
@@ -65,7 +65,7 @@ class RelationClassifier(PreTrainedModel):
     def __init__(self, config: RelationClassifierConfig) -> None:
         super().__init__(config)
         shape: Any = AutoConfig.for_model(**(config.encoder or {}))
-        self.encoder = reader_of(AutoModel.from_config(shape))
+        self.encoder = encoder_of(AutoModel.from_config(shape))
         self.head = nn.Linear(4 * shape.hidden_size, len(MARKERS))
         self.typed = config.reading == "pair" and getattr(shape, "type_vocab_size", 0) > 1
         self.post_init()
@@ -90,10 +90,12 @@ class RelationClassifier(PreTrainedModel):
             self.head.reset_parameters()
 
 
-def open_classifier(directory: Path) -> tuple[RelationClassifier, PreTrainedTokenizerBase]:
-    """A classifier as `discodvt discourse fit` leaves it, ready to judge; one of other markers is refused."""
+def open_classifier(
+    directory: Path, *, device: torch.device | str = "cpu"
+) -> tuple[RelationClassifier, PreTrainedTokenizerBase]:
+    """A classifier as `discodvt discourse fit` leaves it, in eval mode; one of other markers is refused."""
     checkpoint = Checkpoint.open(directory).require(RelationClassifierConfig.model_type)
-    model: RelationClassifier = checkpoint.load(RelationClassifier)
+    model: RelationClassifier = checkpoint.load(RelationClassifier, device=device)
     labels = tuple((model.config.id2label or {}).values())
     if labels != MARKERS:
         found = ", ".join(map(str, labels))

@@ -19,7 +19,7 @@ from transformers import BartConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
 from discodvt import __version__
 from discodvt.artefacts import StageDirectory, open_stage
-from discodvt.checkpoints import open_tokenizer, quiet_libraries
+from discodvt.checkpoints import Checkpoint, quiet_libraries
 from discodvt.data.subwords import train_tokenizer
 from discodvt.discourse.labels import MARKERS
 from discodvt.errors import BadRequest
@@ -34,8 +34,8 @@ from discodvt.evaluation.discourse.classifier import (
 )
 from discodvt.evaluation.discourse.fitting import Fitting, Phase
 from discodvt.evaluation.discourse.marker_pairs import Pair, annotated_pairs, pair_file
+from discodvt.evaluation.encoder import open_encoder
 from discodvt.evaluation.matching import reference_file
-from discodvt.evaluation.reader import open_reader
 from discodvt.model import DiscoDVTConfig
 from discodvt.training.checkpoints import Checkpoints
 from discodvt.training.journal import Journal
@@ -184,19 +184,19 @@ def build_classifier(
         small = _small(tokenizer, positions=argument_tokens + 2)
         config = RelationClassifierConfig.around(small, reading="twin", argument_tokens=argument_tokens)
         return RelationClassifier(config), tokenizer
-    reader = open_reader(source)
-    reading: Reading = "twin" if reader.part_of == DiscoDVTConfig.model_type else "pair"
-    tokenizer = open_tokenizer(source)
-    _check(source, reader.shape, tokenizer, argument_tokens + 2 if reading == "twin" else 2 * argument_tokens + 3)
-    config = RelationClassifierConfig.around(reader.shape, reading=reading, argument_tokens=argument_tokens)
+    checkpoint = Checkpoint.open(source)
+    encoder, tokenizer = open_encoder(checkpoint), checkpoint.tokenizer()
+    reading: Reading = "twin" if encoder.part_of == DiscoDVTConfig.model_type else "pair"
+    _check(source, encoder.config, tokenizer, argument_tokens + 2 if reading == "twin" else 2 * argument_tokens + 3)
+    config = RelationClassifierConfig.around(encoder.config, reading=reading, argument_tokens=argument_tokens)
     model = RelationClassifier(config)
-    model.encoder.load_state_dict(reader.model.state_dict())
+    model.encoder.load_state_dict(encoder.model.state_dict())
     return model, tokenizer
 
 
-def _check(source: str, shape: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, needed: int) -> None:
+def _check(source: str, encoder: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, needed: int) -> None:
     """Refuse an encoder that cannot read pairs of this length."""
-    positions = getattr(shape, "max_position_embeddings", None)
+    positions = getattr(encoder, "max_position_embeddings", None)
     if positions is not None and needed > positions:
         raise BadRequest(
             f"{source}: has {positions} positions, {needed} are needed; set `argument_tokens` lower",

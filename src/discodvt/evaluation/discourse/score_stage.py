@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from discodvt.artefacts import file_hash, open_stage, read_manifest
-from discodvt.checkpoints import quiet_libraries
+from discodvt.checkpoints import best_device, quiet_libraries
 from discodvt.discourse.labels import CATEGORIES, MARKERS
 from discodvt.errors import BadRequest
 from discodvt.evaluation.discourse.classifier import PairReader, open_classifier, predict
@@ -127,7 +127,7 @@ def _counted(
     stories: dict[str, list[PairedStory]], classifier: Path, *, swap: Swap, seed: int
 ) -> dict[str, MarkerCounts]:
     """Let the classifier judge every pair of every role."""
-    model, tokenizer = open_classifier(classifier)
+    model, tokenizer = open_classifier(classifier, device=best_device())
     reader = PairReader(tokenizer, model.config.reading, model.config.argument_tokens)
     counted = {}
     for role, own in stories.items():

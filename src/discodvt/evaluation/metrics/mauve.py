@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from discodvt.checkpoints import open_tokenizer
+from discodvt.checkpoints import Checkpoint, best_device
 from discodvt.errors import BadRequest
+from discodvt.evaluation.encoder import open_encoder
 from discodvt.evaluation.metric import Direction, Floats, Resampling, Unit, Weights
 from discodvt.evaluation.metrics.word_tokens import Text, as_line
-from discodvt.evaluation.reader import open_reader
 
 LONGEST_TOKENS = 1024  # of a text, as in the package
 TEXTS_PER_BATCH = 8
@@ -57,7 +57,8 @@ def mauve(hypotheses: Sequence[Text], references: Sequence[Text], *, model: str,
 @torch.no_grad()
 def features(source: str, texts: tuple[str, ...]) -> Floats:
     """The last layer's state at the last token of each text [N, D]."""
-    model, tokenizer = open_reader(source).model, open_tokenizer(source)
+    checkpoint, device = Checkpoint.open(source), best_device()
+    model, tokenizer = open_encoder(checkpoint, device=device).model, checkpoint.tokenizer()
     positions = getattr(model.config, "max_position_embeddings", LONGEST_TOKENS)
     longest = min(LONGEST_TOKENS, positions, tokenizer.model_max_length)
     states = []
@@ -65,6 +66,6 @@ def features(source: str, texts: tuple[str, ...]) -> Floats:
         batch = tokenizer(list(texts[start : start + TEXTS_PER_BATCH]), truncation=True, max_length=longest)
         rows = [torch.tensor(row) for row in batch["input_ids"]]
         ids, mask = (pad_sequence(each, batch_first=True) for each in (rows, [torch.ones_like(row) for row in rows]))
-        last = model(input_ids=ids, attention_mask=mask).last_hidden_state  # [B, T, D]
-        states.append(last[torch.arange(len(rows)), mask.sum(dim=1) - 1])
+        last = model(input_ids=ids.to(device), attention_mask=mask.to(device)).last_hidden_state  # [B, T, D]
+        states.append(last[torch.arange(len(rows)), mask.sum(dim=1) - 1].cpu())
     return np.asarray(torch.cat(states).float().numpy())

@@ -11,6 +11,7 @@ from discodvt.checkpoints import open_tokenizer
 from discodvt.data.subwords import train_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.evaluation.evaluate_files import evaluate_files
+from discodvt.evaluation.metrics import mauve
 from discodvt.evaluation.metrics.mauve import features
 from discodvt.evaluation.scores import evaluate
 
@@ -46,6 +47,19 @@ def test_features_are_the_last_tokens_whatever_stands_beside_a_text(models, name
     cut = features(str(models / name), (STRANGE[3] * 20,))  # beyond the model's positions
     if name == "reader":  # a decoder's last state knows only what came before, and that was cut alike
         np.testing.assert_allclose(together[2], cut[0], atol=1e-5)
+
+
+def test_features_are_taken_on_the_device_there_is(models, monkeypatch):
+    """The meta device stands for a GPU."""
+
+    def stop(model: GPT2Model, **inputs: torch.Tensor) -> None:
+        assert {each.device.type for each in (model, *inputs.values())} == {"meta"}
+        raise InterruptedError
+
+    monkeypatch.setattr(mauve, "best_device", lambda: torch.device("meta"))
+    monkeypatch.setattr(GPT2Model, "forward", stop)
+    with pytest.raises(InterruptedError):
+        features(str(models / "reader"), ("A fox that is far away.",))
 
 
 def test_a_model_that_cannot_be_opened_is_said(tmp_path):

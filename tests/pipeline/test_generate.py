@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -186,6 +187,30 @@ def test_ctrl_c_says_whether_stories_are_kept(run, monkeypatch, tmp_path):
     code, _, err = run(PROMPTS[0], "--output", tmp_path / "stories.jsonl", *SHORT)
     assert code == 130
     assert "what is written is kept" in err
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("tokenizer.json", None, "no tokenizer.json in it"),
+        ("tokenizer.json", "", "no tokenizer in it"),
+        ("tokenizer.json", '{"version": ', "no tokenizer in it"),
+        ("config.json", {"decoder_layers": -1}, "decoder_layers is -1; expected"),
+        ("config.json", {"decoder_attention_heads": 7}, "decoder_attention_heads is 7; expected a divisor"),
+        ("generation_config.json", {"temperature": "hot"}, 'temperature is "hot"; expected a number'),
+        ("prior/config.json", {"decoder_layers": 10**9}, "decoder_layers is 1000000000; expected"),
+    ],
+)
+def test_a_damaged_model_is_one_line(refused, models, tmp_path, file, change, message):
+    shutil.copytree(models / "writer", tmp_path / "damaged")
+    path = tmp_path / "damaged" / file
+    if change is None:
+        path.unlink()
+    elif isinstance(change, str):
+        path.write_text(change)
+    else:
+        path.write_text(json.dumps((json.loads(path.read_text()) if path.exists() else {}) | change))
+    refused(message, PROMPTS[0], model=tmp_path / "damaged")
 
 
 def test_wrong_requests(refused, models, tmp_path):

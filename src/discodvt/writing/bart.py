@@ -52,14 +52,31 @@ class Shape:
             ) from None
 
 
-@dataclass(slots=True)
-class _EncoderLayer:
+@dataclass(slots=True, kw_only=True)
+class _Layer:
+    """What a layer of the encoder has, and one of the decoder too."""
+
     qkv: Linear
-    out: Linear
-    norm: Norm
+    self_out: Linear
+    self_norm: Norm
     up: Linear
     down: Linear
     final_norm: Norm
+
+    @property
+    def size(self) -> int:
+        return self.qkv.size + self.self_out.size + self.up.size + self.down.size
+
+
+def _shared_parts(weights: Weights, dense: Callable[..., Linear]) -> dict[str, Any]:
+    return {
+        "qkv": dense(weights, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+        "self_out": dense(weights, "self_attn.out_proj"),
+        "self_norm": norm(weights, "self_attn_layer_norm"),
+        "up": dense(weights, "fc1"),
+        "down": dense(weights, "fc2"),
+        "final_norm": norm(weights, "final_layer_norm"),
+    }
 
 
 class Encoder:
@@ -71,18 +88,9 @@ class Encoder:
         self._positions = weights["embed_positions.weight"][_OFFSET:]
         self._norm = norm(weights, "layernorm_embedding")
         self._heads, self._activation = shape.encoder_heads, shape.activation
-        self._layers = [
-            _EncoderLayer(
-                qkv=dense(layer, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-                out=dense(layer, "self_attn.out_proj"),
-                norm=norm(layer, "self_attn_layer_norm"),
-                up=dense(layer, "fc1"),
-                down=dense(layer, "fc2"),
-                final_norm=norm(layer, "final_layer_norm"),
-            )
-            for layer in (weights.under(f"layers.{number}.") for number in range(shape.encoder_layers))
-        ]
-        self.size = sum(layer.qkv.size + layer.out.size + layer.up.size + layer.down.size for layer in self._layers)
+        layers = (weights.under(f"layers.{number}.") for number in range(shape.encoder_layers))
+        self._layers = [_Layer(**_shared_parts(layer, dense)) for layer in layers]
+        self.size = sum(layer.size for layer in self._layers)
 
     @torch.inference_mode()
     def __call__(self, ids: Tensor) -> Tensor:
@@ -91,23 +99,17 @@ class Encoder:
         for layer in self._layers:
             query, key, value = layer.qkv(x).view(len(ids), 3, self._heads, -1).permute(1, 2, 0, 3)  # [H, N, D / H]
             mixed = F.scaled_dot_product_attention(query[None], key[None], value[None])[0]
-            x = layer.norm(x + layer.out(mixed.transpose(0, 1).reshape(x.shape)))
+            x = layer.self_norm(x + layer.self_out(mixed.transpose(0, 1).reshape(x.shape)))
             x = layer.final_norm(x + layer.down(self._activation(layer.up(x))))
         return x
 
 
-@dataclass(slots=True)
-class _DecoderLayer:
-    qkv: Linear
-    self_out: Linear
-    self_norm: Norm
+@dataclass(slots=True, kw_only=True)
+class _DecoderLayer(_Layer):
     query: Linear
     prompt_kv: Linear
     cross_out: Linear
     cross_norm: Norm
-    up: Linear
-    down: Linear
-    final_norm: Norm
 
 
 class Decoder:
@@ -126,24 +128,15 @@ class Decoder:
         self._head = linear(head, bias, int8=int8)
         self.layers = [
             _DecoderLayer(
-                qkv=dense(layer, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-                self_out=dense(layer, "self_attn.out_proj"),
-                self_norm=norm(layer, "self_attn_layer_norm"),
                 query=dense(layer, "encoder_attn.q_proj"),
                 prompt_kv=dense(layer, "encoder_attn.k_proj", "encoder_attn.v_proj"),
                 cross_out=dense(layer, "encoder_attn.out_proj"),
                 cross_norm=norm(layer, "encoder_attn_layer_norm"),
-                up=dense(layer, "fc1"),
-                down=dense(layer, "fc2"),
-                final_norm=norm(layer, "final_layer_norm"),
+                **_shared_parts(layer, dense),
             )
             for layer in (weights.under(f"layers.{number}.") for number in range(shape.decoder_layers))
         ]
-        self.size = self._head.size + sum(
-            part.size
-            for layer in self.layers
-            for part in (layer.qkv, layer.self_out, layer.query, layer.cross_out, layer.up, layer.down)
-        )
+        self.size = self._head.size + sum(layer.size + layer.query.size + layer.cross_out.size for layer in self.layers)
 
     @torch.inference_mode()
     def prompt(self, states: Tensor) -> list[Tensor]:

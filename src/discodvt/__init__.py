@@ -6,7 +6,7 @@ The public names are loaded when first asked for, so that `import discodvt` cost
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from discodvt.auto_classes import know_auto_classes
+from discodvt import auto_classes as auto_classes  # transformers' Auto classes know ours from now on
 
 __version__ = "0.1.0"
 
@@ -41,6 +41,3 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'discodvt' has no attribute {name!r}")
-
-
-know_auto_classes()

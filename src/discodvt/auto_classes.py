@@ -1,8 +1,8 @@
 """`AutoConfig` and `AutoModel` know our checkpoints after `import discodvt`, which still imports no transformers.
 
-Our modules register their classes when they are imported. Until then a stand-in is registered for each configuration,
-which imports them when transformers first asks for it: at once where the Auto classes are loaded already, else right
-after they are (to import our models there and then would be a circle: theirs are only half imported).
+Our modules register their classes when they are imported. Until then a stand-in for each configuration is registered,
+at once where transformers' Auto classes are loaded already, else right after they are; transformers' first question to
+it imports our modules. (To import them there and then would be a circle: theirs are only half imported.)
 """
 
 import sys
@@ -13,33 +13,7 @@ from types import ModuleType
 from typing import Any
 
 _THEIRS = "transformers.models.auto.configuration_auto"
-_OURS = {  # model type: its configuration, and the module that registers its model
-    "discodvt": ("DiscoDVTConfig", "discodvt.model.discodvt"),
-    "discodvt-prior": ("PlanPriorConfig", "discodvt.model.prior"),
-}
-
-
-def _stand_in(configuration: str, home: str) -> type:
-    """A class that turns into the configuration when it is used."""
-
-    def real() -> Any:
-        return getattr(import_module(home), configuration)
-
-    class StandIn:
-        def __new__(cls, *arguments: Any, **settings: Any) -> Any:
-            return real()(*arguments, **settings)
-
-        @classmethod
-        def from_dict(cls, *arguments: Any, **settings: Any) -> Any:
-            return real().from_dict(*arguments, **settings)
-
-    return StandIn
-
-
-def _register(theirs: ModuleType) -> None:
-    for model_type, (configuration, home) in _OURS.items():
-        if model_type not in theirs.CONFIG_MAPPING:
-            theirs.CONFIG_MAPPING.register(model_type, _stand_in(configuration, home))
+_OURS = {"discodvt": ("discodvt", "DiscoDVTConfig"), "discodvt-prior": ("prior", "PlanPriorConfig")}
 
 
 class _AfterTheirs:
@@ -60,9 +34,28 @@ class _AfterTheirs:
         return spec
 
 
-def know_auto_classes() -> None:
-    """Called once, by `import discodvt`."""
-    if _THEIRS in sys.modules:
-        _register(sys.modules[_THEIRS])
-    else:
-        sys.meta_path.insert(0, _AfterTheirs())
+def _register(theirs: ModuleType) -> None:
+    for model_type, (home, name) in _OURS.items():
+        if model_type not in theirs.CONFIG_MAPPING:
+            theirs.CONFIG_MAPPING.register(model_type, _stand_in(home, name))
+
+
+def _stand_in(home: str, name: str) -> type:
+    """A class that turns into a configuration of ours when it is used."""
+
+    def real() -> Any:
+        return getattr(import_module(f"discodvt.model.{home}"), name)
+
+    def new(cls: type, *arguments: Any, **settings: Any) -> Any:
+        return real()(*arguments, **settings)
+
+    def from_dict(*arguments: Any, **settings: Any) -> Any:
+        return real().from_dict(*arguments, **settings)
+
+    return type(name, (), {"__new__": new, "from_dict": staticmethod(from_dict), "__module__": __name__})
+
+
+if _THEIRS in sys.modules:
+    _register(sys.modules[_THEIRS])
+else:
+    sys.meta_path.insert(0, _AfterTheirs())

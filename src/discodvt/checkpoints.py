@@ -1,12 +1,9 @@
 """Opening a checkpoint: the one place that finds, checks and reads a directory `from_pretrained` can open.
 
-A checkpoint is a directory (or Hub repository) with `config.json`, weights in safetensors, `generation_config.json`,
-tokenizer files and, around a DiscoDVT, perhaps `prior/`. What `config.json` says is held against the header of the
-weights before anything is built, so a damaged or absurd checkpoint is one clear line and costs no memory. A pickle is
-never opened.
-
-Weights can be read by name (`Checkpoint.weights`) or as a Hugging Face model (`Checkpoint.load`). Only the second
-imports transformers: a writer does without, which would double the time to its first word.
+What `config.json` says is held against the header of the safetensors before anything is built, so a damaged or absurd
+checkpoint is one clear line and costs no memory. A pickle is never opened. Weights can be read by name
+(`Checkpoint.weights`) or as a Hugging Face model (`Checkpoint.load`); only the second imports transformers, which would
+double the time to a writer's first word.
 """
 
 import json
@@ -31,26 +28,16 @@ if TYPE_CHECKING:
 
 STORYTELLER = Path(discodvt.__file__).parent / "assets" / "storyteller"
 _FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
-_KINDS = {
-    "discodvt": "a DiscoDVT, whose posterior reads stories into codes",
-    "bart": "a plain BART, as stage `seq2seq` leaves it",
-    "discodvt-prior": "a prior of plans, the directory `prior` of a writer",
-}
+_KINDS = {"discodvt": "a DiscoDVT", "bart": "a plain BART", "discodvt-prior": "a prior of plans (`prior/` of a writer)"}
 _LAYERS = {  # keys of config.json, and where their layers are numbered in the weights
     "encoder_layers": re.compile(r"(?:^|\.)encoder\.layers\.(\d+)\."),
     "decoder_layers": re.compile(r"(?:^|\.)decoder\.layers\.(\d+)\."),
     "conv_layers": re.compile(r"(?:^|\.)up\.convolutions\.(\d+)\."),
-    "num_hidden_layers": None,  # every architecture names them otherwise: no more than there are weights
 }
 _SIZES = (
-    "d_model", "encoder_ffn_dim", "decoder_ffn_dim", "hidden_size", "intermediate_size", "vocab_size",
-    "text_vocab_size", "code_width", "conv_channels", "relation_width", "num_relations",
-)  # fmt: skip
-_HEADS = (
-    ("encoder_attention_heads", "d_model"),
-    ("decoder_attention_heads", "d_model"),
-    ("num_attention_heads", "hidden_size"),
-)
+    "d_model encoder_ffn_dim decoder_ffn_dim hidden_size intermediate_size vocab_size text_vocab_size code_width "
+    "conv_channels relation_width num_relations encoder_attention_heads decoder_attention_heads num_attention_heads"
+).split()
 _SETTINGS = {  # of generation_config.json: least value, and whether it counts something
     "temperature": (0, False),
     "repetition_penalty": (0, False),
@@ -66,11 +53,9 @@ _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "spiece.m
 class Lengths:
     """A model's own lengths: subwords of a prompt, subwords of a story, codes of a plan.
 
-    A model may keep them where Hugging Face does: `min_new_tokens` and `max_new_tokens` in `generation_config.json` of
-    the generator (subwords) and of the prior (codes), and `prompt_tokens` in the generator's. Else a story may be as
-    long as those the prior was trained on (its `max_codes` times the tokens of a code: 512 at paper scale), without a
-    prior 512; its least length is the paper's share of that, 100 of 512; a plan has 1 to `max_codes` codes; a prompt
-    fills the positions of the model. No length exceeds those.
+    A model keeps them in `generation_config.json`: `min_new_tokens`, `max_new_tokens` (the prior's count codes) and
+    `prompt_tokens`. Else a story may be as long as those the prior was trained on, without a prior 512, and at least
+    the paper's share of that, 100 of 512; a plan has 1 to `max_codes` codes; a prompt fills the positions of the model.
     """
 
     prompt_tokens: int
@@ -99,20 +84,12 @@ class Lengths:
 
     def tokens(self, low: int | None, high: int | None) -> tuple[int, int]:
         """The least and the most subwords of a story where these are asked for; the end does not count."""
-        if (high or 0) > self.positions:
-            raise BadRequest(
-                f"`max_tokens` {high}: the model has {self.positions} positions; ask for fewer", parameter="max_tokens"
-            )
-        return _chosen("tokens", low, high, self.min_tokens, self.max_tokens)
+        return _chosen("tokens", low, high, own=(self.min_tokens, self.max_tokens), room=self.positions)
 
     def codes(self, low: int | None, high: int | None) -> tuple[int, int]:
-        """The least and the most codes of a plan where these are asked for."""
-        if (high or 0) > self.max_codes:
-            raise BadRequest(
-                f"`max_codes` {high}: the prior writes at most {self.max_codes}; ask for fewer", parameter="max_codes"
-            )
-        low, high = _chosen("codes", low, high, self.min_codes, self.max_codes)
-        return max(low, 1), high  # an empty plan is none
+        """The least and the most codes of a plan where these are asked for; an empty plan is none."""
+        least, most = _chosen("codes", low, high, own=(self.min_codes, self.max_codes), room=self.max_codes)
+        return max(least, 1), most
 
 
 class Weights:
@@ -152,10 +129,7 @@ class Weights:
 
     def _home(self, name: str) -> Any:
         if name not in self:
-            raise BadRequest(
-                f"{self.directory}: no weight {self._prefix + name}, which config.json calls for; "
-                "copy the directory again"
-            )
+            raise BadRequest(f"{self.directory}: no weight {self._prefix + name}; copy the directory again")
         return self._homes[self._prefix + name]
 
 
@@ -176,22 +150,17 @@ class Checkpoint:
         directory, name = Path(source).expanduser(), str(source)
         if directory.is_dir():
             if not (directory / "config.json").exists():
-                raise BadRequest(
-                    f"{directory}: no config.json in it; give a directory that `discodvt train` has finished"
-                )
+                raise BadRequest(f"{directory}: no config.json in it; give the directory of a finished training run")
             return cls(directory)
         if directory.exists() or isinstance(source, Path) or name.startswith((".", "/", "~")) or name.count("/") > 1:
-            raise BadRequest(
-                f"{name}: no such directory; give one that `discodvt train` has written (train the stage that makes it "
-                "first), or a Hub id"
-            )
+            raise BadRequest(f"{name}: no such directory; train the stage that makes it first, or give a Hub id")
         return cls(_downloaded(name), name)
 
     @cached_property
     def config(self) -> dict[str, Any]:
         """`config.json`, held against the weights."""
         config = read_settings(self.directory / "config.json")
-        _check_sizes(self.directory, config, Weights(self.directory))
+        _check_sizes(self.directory / "config.json", config, self.weights())
         return config
 
     @property
@@ -302,10 +271,8 @@ class Checkpoint:
         shape = _shape(self.config)
         rows = shape.get("text_vocab_size") or shape.get("vocab_size")
         if rows is not None and not rows // 2 <= subwords <= rows:  # a model may have rows to spare
-            raise BadRequest(
-                f"{self.directory}: a tokenizer of {subwords:,} subwords, a model of {rows:,}; "
-                "they do not belong together, copy the directory again"
-            )
+            facts = f"a tokenizer of {subwords:,} subwords, a model of {rows:,}"
+            raise BadRequest(f"{self.directory}: {facts}; they do not belong together, copy the directory again")
 
 
 def open_tokenizer(source: str | Path) -> "PreTrainedTokenizerBase":
@@ -323,9 +290,7 @@ def open_tokenizer(source: str | Path) -> "PreTrainedTokenizerBase":
             return BartTokenizer(vocab=str(directory / "vocab.json"), merges=str(directory / "merges.txt"))
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(str(source))
     except (OSError, ValueError, TypeError, KeyError, StrictDataclassError) as error:
-        raise BadRequest(
-            f"{source}: no tokenizer could be opened ({_first_line(error)}); give a BART checkpoint"
-        ) from None
+        raise BadRequest(f"{source}: no tokenizer could be opened ({_first_line(error)})") from None
     for mark in ("is_local", "local_files_only"):  # how it was opened is no part of it, and must not be saved with it
         tokenizer.init_kwargs.pop(mark, None)
     return tokenizer
@@ -369,15 +334,18 @@ def _quiet_loading() -> Iterator[None]:
         logging.set_verbosity(verbosity)
 
 
-def _chosen(unit: str, low: int | None, high: int | None, own_low: int, own_high: int) -> tuple[int, int]:
-    """What was asked for, else the model's own, which gives way to what was asked for."""
-    most = own_high if high is None else high
+def _chosen(unit: str, low: int | None, high: int | None, *, own: tuple[int, int], room: int) -> tuple[int, int]:
+    """The least and the most that is asked for, else the model's own, which gives way to what is asked for."""
+    most = own[1] if high is None else high
+    if most > room:
+        limit = f"the model has at most {room} positions for them"
+        raise BadRequest(f"`max_{unit}` {high}: {limit}; ask for fewer", parameter=f"max_{unit}")
     if low is not None and low > most:
         raise BadRequest(
             f"`min_{unit}` {low} is above the model's `max_{unit}` {most}; ask for fewer, or set `max_{unit}`",
             parameter=(f"min_{unit}", f"max_{unit}"),
         )
-    return min(own_low, most) if low is None else low, most
+    return min(own[0], most) if low is None else low, most
 
 
 def _downloaded(name: str) -> Path:
@@ -386,9 +354,8 @@ def _downloaded(name: str) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=_FILES))
     except (OSError, ValueError) as error:
-        raise BadRequest(
-            f"{name}: neither a directory nor a model on the Hub that can be reached ({_first_line(error)})"
-        ) from None
+        reason = _first_line(error)
+        raise BadRequest(f"{name}: neither a directory nor a model on the Hub that can be reached ({reason})") from None
 
 
 def _weight_files(directory: Path) -> list[Path]:
@@ -422,34 +389,30 @@ def _shape(config: dict[str, Any]) -> dict[str, Any]:
     return nested if isinstance(nested, dict) else config
 
 
-def _check_sizes(directory: Path, config: dict[str, Any], weights: Weights) -> None:
+def _check_sizes(path: Path, config: dict[str, Any], weights: Weights) -> None:
     """Refuse numbers no weight bears out, before a model of that size is built."""
-    names = list(weights)
-    largest = max((max(weights.shape(name), default=1) for name in names), default=1)
-
-    def refuse(key: str, value: Any, expected: str) -> None:
-        raise BadRequest(f"{directory / 'config.json'}: {key} is {json.dumps(value)}; expected {expected}")
-
-    for part in (config, _shape(config)) if _shape(config) is not config else (config,):
-        for key, most in {**dict.fromkeys(_LAYERS, len(names)), **dict.fromkeys(_SIZES, largest)}.items():
-            value = part.get(key)
-            if value is not None and (type(value) is not int or not 1 <= value <= most):
-                refuse(key, value, f"a whole number from 1 to {most:,}, as far as the weights go")
-        for key, pattern in _LAYERS.items():
-            if pattern is not None and key in part:
-                found = len({match.group(1) for match in map(pattern.search, names) if match})
-                if found != part[key]:
-                    refuse(key, part[key], f"the {found} of the weights")
-        for key, width in _HEADS:
-            heads, wide = part.get(key), part.get(width)
-            if heads is not None and (type(heads) is not int or heads < 1):
-                refuse(key, heads, "a whole number of 1 or more")
-            if heads is not None and wide is not None and part.get("head_dim") is None and wide % heads:
-                refuse(key, heads, f"a divisor of {width} {wide}")
-        key = "max_position_embeddings"
-        learned = [weights.shape(name)[0] for name in names if name.endswith("embed_positions.weight")]
-        if key in part and (type(part[key]) is not int or not 1 <= part[key] <= min(learned, default=part[key])):
-            refuse(key, part[key], f"1 to {min(learned):,}, as in the weights" if learned else "1 or more")
+    shapes = {name: weights.shape(name) for name in weights}
+    largest = max((size for shape in shapes.values() for size in shape), default=1)
+    for key, value in config.items():
+        low, high = 1, largest
+        if key in _LAYERS:
+            low = high = len({found.group(1) for found in map(_LAYERS[key].search, shapes) if found})
+        elif key in ("num_hidden_layers", "n_layer"):  # every architecture numbers them elsewhere
+            high = len(shapes)
+        elif key == "max_position_embeddings":
+            rows = [shape[0] for name, shape in shapes.items() if name.endswith("embed_positions.weight")]
+            high = min(rows, default=2**31)
+        elif key == "backbone_config" and isinstance(value, dict):
+            _check_sizes(path, value, weights)
+            continue
+        elif key not in _SIZES:
+            continue
+        if value is not None and (type(value) is not int or not low <= value <= high):
+            expected = f"{high}" if low == high else f"a whole number from {low} to {high:,}"
+            raise BadRequest(f"{path}: {key} is {json.dumps(value)}; expected {expected}, as in the weights")
+    for key in ("encoder_attention_heads", "decoder_attention_heads"):
+        if "d_model" in config and config["d_model"] % config.get(key, 1):
+            raise BadRequest(f"{path}: {key} is {config[key]}; expected a divisor of d_model {config['d_model']}")
 
 
 def _first_line(error: BaseException) -> str:

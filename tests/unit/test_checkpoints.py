@@ -48,9 +48,9 @@ USES = pytest.mark.parametrize("use", [write, read])
     ("wrong", "told"),
     [
         ({"decoder_layers": -1}, "decoder_layers is -1"),
-        ({"decoder_layers": 1}, "decoder_layers is 1; expected the 2 of the weights"),
+        ({"decoder_layers": 1}, "decoder_layers is 1; expected 2, as in the weights"),
         ({"encoder_layers": 10**9}, "encoder_layers is 1000000000"),
-        ({"conv_layers": 3}, "conv_layers is 3; expected the 2 of the weights"),
+        ({"conv_layers": 3}, "conv_layers is 3; expected 2, as in the weights"),
         ({"decoder_attention_heads": 7}, "decoder_attention_heads is 7; expected a divisor of d_model 16"),
         ({"encoder_attention_heads": 0}, "encoder_attention_heads is 0"),
         ({"d_model": "wide"}, 'd_model is "wide"'),

@@ -14,10 +14,8 @@ from discodvt.model.sizes import PAPER
 _NOT_SHAPE = {"transformers_version", "architectures", "dtype", "id2label", "label2id", "problem_type"}
 
 
-class DiscoDVTConfig(BartConfig):
-    """A BART configuration plus the latent: K codes, one for every 2^c tokens."""
-
-    model_type = "discodvt"
+class BartBaseConfig(BartConfig):
+    """The shape of BART-base, the paper's."""
 
     d_model: int = 768
     encoder_layers: int = 6
@@ -26,6 +24,13 @@ class DiscoDVTConfig(BartConfig):
     decoder_attention_heads: int = 12
     encoder_ffn_dim: int = 3072
     decoder_ffn_dim: int = 3072
+
+
+class DiscoDVTConfig(BartBaseConfig):
+    """A BART configuration plus the latent: K codes, one for every 2^c tokens."""
+
+    model_type = "discodvt"
+
     decoder_start_token_id: int = 0
     forced_eos_token_id: int | None = None
     num_codes: int = PAPER.num_codes
@@ -63,7 +68,7 @@ class DiscoDVTConfig(BartConfig):
         return cls(**bart_shape(bart) | start | sizes)
 
 
-class PlanPriorConfig(BartConfig):
+class PlanPriorConfig(BartBaseConfig):
     """A BART shape whose decoder writes codes: `vocab_size` is K + 3 (codes, then bos, eos, pad).
 
     The encoder reads text, which has a vocabulary of its own.
@@ -71,13 +76,6 @@ class PlanPriorConfig(BartConfig):
 
     model_type = "discodvt-prior"
 
-    d_model: int = 768
-    encoder_layers: int = 6
-    decoder_layers: int = 6
-    encoder_attention_heads: int = 12
-    decoder_attention_heads: int = 12
-    encoder_ffn_dim: int = 3072
-    decoder_ffn_dim: int = 3072
     bos_token_id: int = PAPER.num_codes
     eos_token_id: int = PAPER.num_codes + 1
     pad_token_id: int = PAPER.num_codes + 2

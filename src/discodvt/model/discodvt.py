@@ -26,8 +26,7 @@ from transformers.models.bart.modeling_bart import BartEncoder
 
 from discodvt.model.bottlenecks import new_bottleneck
 from discodvt.model.configuration import DiscoDVTConfig
-from discodvt.model.generation import check_plan, settle_lengths
-from discodvt.model.relations import RelationHead
+from discodvt.model.generation import check_plan, keep_settings, settle_lengths
 from discodvt.model.resampling import DownSampling, UpSampling
 
 
@@ -39,6 +38,26 @@ class PosteriorOutput(NamedTuple):
     mask: Tensor  # [B, L] true where a code stands for part of the story
     latent: Tensor  # [B, T, D] h^z
     auxiliary: Tensor | None = None  # [B] the bottleneck's own loss, if it has one
+
+
+class RelationHead(nn.Module):
+    """A projection and a bilinear form over the mean latents of two EDUs (equation 6)."""
+
+    def __init__(self, width: int, relation_width: int, relations: int) -> None:
+        super().__init__()
+        self.projection = nn.Linear(width, relation_width)
+        self.bilinear = nn.Bilinear(relation_width, relation_width, relations)
+
+    def forward(self, latent: Tensor, pooling: Tensor, pairs: Tensor) -> Tensor:
+        """Label logits [P, labels] of neighbouring EDUs.
+
+        `latent` [B, T, D]; `pooling` [B, S, T] averages each EDU's positions (rows sum to 1, or are 0 at padding);
+        `pairs` [P, 2] lists (story, left EDU), the right EDU being the next one.
+        """
+        means = self.projection(pooling.to(latent.dtype) @ latent)  # [B, S, R]; linear, so it may follow the mean
+        story, left = pairs.unbind(-1)
+        logits: Tensor = self.bilinear(means[story, left], means[story, left + 1])
+        return logits
 
 
 class DiscoDVT(PreTrainedModel, GenerationMixin):
@@ -62,16 +81,7 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         self.generator = BartForConditionalGeneration(config)
         self.relation_head = RelationHead(config.d_model, config.relation_width, config.num_relations)
         self.post_init()
-        self.generation_config.update(
-            bos_token_id=config.bos_token_id,
-            decoder_start_token_id=config.decoder_start_token_id,
-            eos_token_id=config.eos_token_id,
-            pad_token_id=config.pad_token_id,
-            forced_eos_token_id=None,
-            do_sample=True,
-            top_k=0,
-            top_p=0.9,
-        )
+        keep_settings(self.generation_config, config, top_p=0.9)
 
     @classmethod
     def from_bart(

@@ -10,7 +10,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.models.bart.modeling_bart import BartDecoder, BartEncoder
 
 from discodvt.model.configuration import PlanPriorConfig
-from discodvt.model.generation import settle_lengths
+from discodvt.model.generation import keep_settings, settle_lengths
 
 
 class PlanPrior(PreTrainedModel, GenerationMixin):
@@ -31,15 +31,7 @@ class PlanPrior(PreTrainedModel, GenerationMixin):
         self.decoder = BartDecoder(config)
         self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         self.post_init()
-        self.generation_config.update(
-            bos_token_id=config.bos_token_id,
-            decoder_start_token_id=config.decoder_start_token_id,
-            eos_token_id=config.eos_token_id,
-            pad_token_id=config.pad_token_id,
-            forced_eos_token_id=None,
-            do_sample=True,
-            top_k=0,
-        )
+        keep_settings(self.generation_config, config)
 
     def get_input_embeddings(self) -> nn.Module:
         return self.decoder.embed_tokens

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from transformers import BartConfig, BartForConditionalGeneration
 
 from discodvt.model import token_loss
-from discodvt.model.relations import RelationHead
+from discodvt.model.discodvt import RelationHead
 from discodvt.training import objectives
 
 torch.set_num_threads(1)

@@ -263,7 +263,7 @@ def test_directories_that_are_no_writer(directory, tmp_path):
     shutil.copytree(directory, broken)
     config = json.loads((broken / "config.json").read_text())
     (broken / "config.json").write_text(json.dumps(config | {"decoder_layers": 3}))
-    refused(broken, "decoder_layers is 3; expected the 2 of the weights")
+    refused(broken, "decoder_layers is 3; expected 2, as in the weights")
     (broken / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
     refused(broken, "no DiscoDVT and no BART")
     (broken / "config.json").write_text("[")

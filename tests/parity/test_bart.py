@@ -9,7 +9,7 @@ from transformers import AutoModel, AutoModelForSeq2SeqLM, BartConfig, BartForCo
 
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT, DiscoDVTConfig, PlanPrior, PlanPriorConfig
-from discodvt.training.objectives import reconstruction
+from discodvt.training.losses import reconstruction
 
 torch.set_num_threads(1)
 

@@ -28,8 +28,8 @@ from discodvt.evaluation.codes.study import study_codes
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
 from discodvt.report.code_section import MEASUREMENTS
 from discodvt.report.pages import code_page
-from discodvt.training.plans import save_plans
-from discodvt.training.stages import Plan
+from discodvt.training.stages.prior import save_plans
+from discodvt.training.stages.reconstruct import LatentObjective, RelationLoss, TemperatureSchedule
 
 torch.set_num_threads(1)
 CODES, POSITIONS = 12, 64
@@ -84,14 +84,14 @@ def test_losses_and_relations_are_those_of_training(home, measured):
     tokens = tokens_of(planner, home / "corpus" / "valid.parquet", limit=None)
     batch = collate(tokens, np.arange(len(tokens)), pad=planner.model.config.pad_token_id)
     with torch.no_grad():
-        output = Plan(planner.model, entropy=0.1, relation=0.1)(batch)
-    right, labelled = output.hits.tolist()
+        output = LatentObjective(planner.model, RelationLoss(), temperature=TemperatureSchedule(0.9, 0.1, 0.0))(batch)
+    right, labelled = output.tallies["relations"].tolist()
     value = {name: figure["value"] for name, figure in measured["figures"].items()}
     assert measured["tokens"] == int(batch["story_mask"].sum())
     assert value["nll"] == pytest.approx(output.sums["reconstruction"].item() / measured["tokens"], rel=1e-5)
     assert value["relation_accuracy"] == pytest.approx(right / labelled)
     assert measured["facts"]["marker_pairs"] == labelled
-    assert measured["usage"]["used"] == int((output.code_counts > 0).sum())
+    assert measured["usage"]["used"] == int((output.tallies["codes"] > 0).sum())
 
 
 def test_a_prior_that_knows_nothing_has_the_perplexity_of_a_die(measured):

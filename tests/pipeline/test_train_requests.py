@@ -17,7 +17,7 @@ from discodvt.data.subwords import train_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.evaluation.discourse.fit_stage import fit_classifier
 from discodvt.model import DiscoDVT
-from discodvt.recipe_file import read_recipe
+from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train as run
 
 if "train" not in {command.name for command in app.registered_commands}:
@@ -125,7 +125,7 @@ def coded(place) -> Path:
 
 
 def test_a_prior_is_refused_before_any_work(coded, monkeypatch, capsys):
-    monkeypatch.delattr("discodvt.training.assembly.read_plans")  # the work
+    monkeypatch.delattr("discodvt.training.stages.prior.read_plans")  # the work
     for setting, said in {
         "data.story_tokens=80": "need 80 positions, the model has 64",
         "data.prompt_tokens=63": "need 65 positions, the model has 64",
@@ -154,6 +154,8 @@ def test_stage_1_may_change_the_bottleneck(coded, monkeypatch, capsys):
 def test_denoising_stories_as_long_as_the_model(place, monkeypatch, capsys, setting):
     write_rows(place / "corpus" / "train.parquet", (story(n) | {"story": "Ann saw. " * 40} for n in range(16)),
                ANNOTATED_SCHEMA)  # fmt: skip
+    recipe = place / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("num_codes = 8\n", ""))
     code, _, said = ask(monkeypatch, capsys, "--set", "stage=pretrain", "--set", setting)
     assert code == 0, said
 

@@ -20,10 +20,10 @@ from transformers import AutoTokenizer, BartForConditionalGeneration
 
 from discodvt.errors import WorkFailed
 from discodvt.model import DiscoDVT, PlanPrior
-from discodvt.recipe_file import read_recipe
-from discodvt.training.assembly import assemble
+from discodvt.training.assembly import Site
+from discodvt.training.loop import validate
+from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train
-from discodvt.training.validation import validate
 from discodvt.writing import StoryWriter
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "tiny"
@@ -159,8 +159,7 @@ def test_killed_and_resumed_equals_uninterrupted(chain, stage, tmp_path):
 @pytest.mark.parametrize("stage", ["reconstruct", "prior"])
 def test_two_processes_equal_one(chain, stage, tmp_path):
     """The same global batch in two processes: the same weights to 1e-5 (no dropout)."""
-    settings = (*SHORT, "model.dropout=0.0", "batch.stories_per_step=8", "batch.stories_per_micro_batch=2",
-                "relaxation.noise_free=0.0")  # fmt: skip
+    settings = (*SHORT, "model.dropout=0.0", "batch.stories_per_step=8", "batch.stories_per_micro_batch=2")
     assert in_child(lambda: run(stage, chain, tmp_path / "one", *settings) and None) == 0
     port = 20_000 + os.getpid() % 20_000
 
@@ -197,7 +196,7 @@ def test_dead_codes_are_restarted_beside_all_used_ones_but_not_at_the_end(chain,
     restarts = []
 
     def validated(*arguments, **settings):
-        return validate(*arguments, **settings)[0], counts
+        return validate(*arguments, **settings)[0], {"codes": counts}
 
     def restart(bottleneck, dead, busy, *, generator):
         restarts.append((dead.tolist(), busy.tolist()))
@@ -224,7 +223,7 @@ def test_the_model_of_the_highest_bleu_is_published_with_its_own_figures(chain, 
         seen.append({name: weight.clone() for name, weight in model.state_dict().items()})
         return next(scores)
 
-    monkeypatch.setattr("discodvt.training.run.bleu_1", measured)
+    monkeypatch.setattr("discodvt.training.stages.reconstruct.bleu_1", measured)
     out = tmp_path / "out"
     run("reconstruct", chain, out, *SHORT, "validation.select_by=bleu-1", "watchdog.grace=0.8",
         "watchdog.min_swap_gap=50")  # fmt: skip
@@ -244,7 +243,7 @@ def test_the_best_prior_is_published_and_the_writers_card_is_about_it(chain, tmp
 
     def validated(stage, *_, **__):
         seen.append({name: weight.clone() for name, weight in stage.model.state_dict().items()})
-        return {"prior": next(losses)}, None
+        return {"prior": next(losses)}, {}
 
     monkeypatch.setattr("discodvt.training.loop.validate", validated)
     out = tmp_path / "out"
@@ -259,9 +258,9 @@ def test_the_best_prior_is_published_and_the_writers_card_is_about_it(chain, tmp
 
 def test_the_warm_start_has_no_prompts(chain, tmp_path):
     for stage, empty in (("warm-start", True), ("reconstruct", False)):
-        parts = assemble(recipe_of(stage, chain), tmp_path, last=None, accelerator=Accelerator(cpu=True))
-        for feed in (parts.train, parts.valid):
-            prompts = feed.batch(np.arange(len(feed)), step=0, noisy=False)["prompt_ids"]
+        made = recipe_of(stage, chain).assemble(Site(tmp_path, Accelerator(cpu=True), last=None))
+        for feed in (made.train, made.valid):
+            prompts = feed.batch(np.arange(len(feed)), step=0)["prompt_ids"]
             assert (prompts.tolist() == [[0, 2]] * len(feed)) == empty
 
 

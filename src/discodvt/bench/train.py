@@ -21,8 +21,9 @@ from discodvt.data.tokens import Ints, Ragged, Tokens
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import WorkFailed
 from discodvt.model import DiscoDVT
-from discodvt.training.feeds import Counts, StoryFeed
-from discodvt.training.stages import Plan
+from discodvt.training.feeds import Noise, StoryFeed
+from discodvt.training.stages import Counts, Objective
+from discodvt.training.stages.reconstruct import LatentObjective, RelationLoss, TemperatureSchedule
 
 EDU_TOKENS = 12
 
@@ -83,8 +84,9 @@ def make_step(name: str, *, planned: bool, scale: float) -> Callable[[], None]:
     config = BartConfig(**load.bart)
     if planned:
         model = DiscoDVT.from_bart(config, **load.sizes)
-        feed = replace(feed, noise_shape=(model.config.tokens_per_code, model.config.num_codes))
-        stage = Plan(model, entropy=0.1, relation=0.1).to(device).train()
+        feed = replace(feed, noise=Noise(model.config.tokens_per_code, model.config.num_codes))
+        stage = LatentObjective(model, RelationLoss(), temperature=TemperatureSchedule(0.9, 0.1, 0.0))
+        stage.to(device).train()
         parameters, loss_of = list(stage.parameters()), partial(_stage_1_loss, stage, feed.counts(rows))
     else:
         bart = BartForConditionalGeneration(config)
@@ -93,7 +95,7 @@ def make_step(name: str, *, planned: bool, scale: float) -> Callable[[], None]:
     optimizer = torch.optim.AdamW(parameters, lr=1e-5, weight_decay=0.0, fused=True)
 
     def step() -> None:
-        batch = {key: value.to(device) for key, value in feed.batch(rows, step=0, noisy=True).items()}
+        batch = {key: value.to(device) for key, value in feed.batch(rows, step=0).items()}
         loss_of(batch).backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
@@ -104,8 +106,8 @@ def make_step(name: str, *, planned: bool, scale: float) -> Callable[[], None]:
     return step
 
 
-def _stage_1_loss(stage: Plan, counts: Counts, batch: Batch) -> Tensor:
-    sums = stage(batch, 0.9).sums
+def _stage_1_loss(stage: Objective, counts: Counts, batch: Batch) -> Tensor:
+    sums = stage(batch, 0).sums
     terms = [term.weight * sums[name] / counts[term.per] for name, term in stage.terms.items()]
     return torch.stack(terms).sum()
 

@@ -25,7 +25,7 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Clear a run in the way and start over.")] = False,
 ) -> None:
     """Train one stage: pretrain, warm-start, reconstruct, prior or seq2seq."""
-    from discodvt.recipe_file import read_recipe
+    from discodvt.training.recipes import read_recipe
 
     asked = read_recipe(recipe, set_ or [])
     directory = out_dir or asked.out

@@ -1,4 +1,4 @@
-"""Training: one loop for every stage; objectives as functions, schedules, checkpoints, the watchdog.
+"""Training: one loop for every stage, one file for each stage (`stages/`).
 
-`discodvt.training.run.train` is the stage; it takes a recipe and a directory.
+`read_recipe` of `discodvt.training.recipes` opens a recipe, `train` of `discodvt.training.run` trains it.
 """

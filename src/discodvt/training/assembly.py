@@ -1,217 +1,254 @@
-"""The parts of a stage, put together from its recipe: tokenizer, tokens, model, and what is fed to it."""
+"""From a recipe to a stage: what every stage has in common. Tokenizer, tokens, lengths, the model card.
 
-from dataclasses import dataclass, field
+`Recipe` is the schema of a recipe file as well; each stage (`discodvt.training.stages`) is a subclass that says which
+sections it has and builds its model, feeds and objective.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import torch
 from accelerate import Accelerator
-from transformers import BartForConditionalGeneration, PreTrainedModel, PreTrainedTokenizerBase
+from accelerate.utils import DistributedType
+from pydantic import Field, model_validator
+from transformers import PreTrainedTokenizerBase
 
+from discodvt import __version__
 from discodvt.checkpoints import Checkpoint, open_tokenizer
-from discodvt.config import Recipe
+from discodvt.config import Backbone, Card, Data, LoopSettings, NewBackbone, Tokenizer, Writing
 from discodvt.corpus import read_examples, split_files
-from discodvt.data.corruption import Denoiser
+from discodvt.data.batches import Order
 from discodvt.data.subwords import adding_a_space, train_tokenizer
 from discodvt.data.tokens import Tokens, read_tokens
 from discodvt.errors import BadRequest
-from discodvt.model import DiscoDVT, PlanPrior
-from discodvt.training.feeds import DenoisingFeed, Feed, PlanFeed, StoryFeed
-from discodvt.training.plans import load_plans, read_plans, save_plans
-from discodvt.training.stages import Plan, Prior, Stage, Text
-from discodvt.training.weights import bart_model, checkpoint_of, plan_model, prior_model, trained_model
-
-WITHOUT_PROMPTS = ("pretrain", "warm-start")
-PLANS = "plans.safetensors"
+from discodvt.training.stages import Feed, Objective, Stage
+from discodvt.training.weights import source_checkpoint
 
 
-@dataclass
-class Parts:
-    """What the loop needs of a stage, and the DiscoDVT whose plans a prior learns."""
+@dataclass(frozen=True)
+class Site:
+    """Where a run is made: its directory, the processes, and the checkpoint it goes on from."""
 
-    stage: Stage
-    train: Feed
-    valid: Feed
+    directory: Path
+    accelerator: Accelerator
+    last: Path | None
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What every stage reads: a tokenizer, and the train and valid splits as its tokens."""
+
     tokenizer: PreTrainedTokenizerBase
-    planner: DiscoDVT | None = None
-    frozen: list[str] = field(default_factory=list)
+    train: Tokens
+    valid: Tokens
 
 
-def assemble(recipe: Recipe, directory: Path, *, last: Path | None, accelerator: Accelerator) -> Parts:
-    """Parts of a new run, or of one resumed from the checkpoint `last`."""
-    files = split_files(recipe.data.corpus)
-    missing = [split for split in ("train", "valid") if split not in files]
-    if missing:
-        raise BadRequest(f"{recipe.data.corpus}: no {' and no '.join(missing)} split; training needs both")
-    for source in (recipe.model.init, recipe.model.prior_encoder):
-        if source is not None:
-            checkpoint_of(source)
-    tokenizer = _tokenizer(recipe, files["train"], last)
-    if last is None and recipe.model.init is not None:
-        _check_room(recipe, recipe.model.init)
-    torch.manual_seed(recipe.seed)  # new weights are the seed's
-    build = {"prior": _prior, "pretrain": _pretrain, "seq2seq": _seq2seq}.get(recipe.stage, _plan)
-    splits = _tokens(recipe, files, tokenizer)
-    parts = build(recipe, splits, tokenizer, directory, last, accelerator)
-    _keep_lengths(recipe, parts)
-    parts.frozen = parts.stage.freeze()
-    if recipe.run.gradient_checkpointing:
-        parts.stage.model.gradient_checkpointing_enable()
-    return parts
+class Recipe(LoopSettings):
+    """Everything one training stage needs. A subclass is a stage."""
 
+    summary: ClassVar[str]  # for the model card
+    reads_prompts: ClassVar[bool] = True
 
-def _tokenizer(recipe: Recipe, train_file: Path, last: Path | None) -> PreTrainedTokenizerBase:
-    if last is not None or recipe.model.init is not None:
-        return adding_a_space(Checkpoint.open(last or recipe.model.init).tokenizer())
-    if recipe.tokenizer.source is not None:
-        return adding_a_space(open_tokenizer(recipe.tokenizer.source))
-    texts = (text for row in read_examples(train_file) for text in (row.prompt, row.story) if text)
-    return train_tokenizer(texts, recipe.tokenizer.vocab_size or 0)
+    stage: str
+    out: Path | None = Field(default=None, description="Output directory; `--out` comes first")
+    data: Data
+    model: Backbone
+    writing: Writing = Writing()
+    card: Card = Card()
 
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        wrong = self.contradictions()
+        if wrong:
+            raise ValueError("\n".join(wrong))
+        return self
 
-def _tokens(recipe: Recipe, files: dict[str, Path], tokenizer: PreTrainedTokenizerBase) -> dict[str, Tokens]:
-    limits = {"train": recipe.data.max_train_stories, "valid": recipe.data.max_valid_stories}
-    return {
-        split: read_tokens(
-            files[split],
-            tokenizer,
-            prompt_tokens=recipe.data.prompt_tokens,
-            story_tokens=recipe.data.story_tokens,
-            with_prompts=recipe.stage not in WITHOUT_PROMPTS,
-            with_relations=recipe.stage == "reconstruct" and recipe.loss.relation > 0,
-            limit=limit,
-        )
-        for split, limit in limits.items()
-    }
+    def contradictions(self) -> list[str]:
+        """What is wrong between sections; within one, the section says so."""
+        wrong = []
+        if (self.run.steps is None) == (self.run.epochs is None):
+            wrong.append("run: give one of steps and epochs")
+        if (self.writing.min_tokens or 0) > self.data.story_tokens:
+            wrong.append(f"writing.min_tokens: {self.writing.min_tokens} is above data.story_tokens")
+        return wrong
 
+    @property
+    def reads_relations(self) -> bool:
+        return False
 
-def _pretrain(
-    recipe: Recipe, splits: dict[str, Tokens], tokenizer: Any, directory: Path, last: Path | None, _: Accelerator
-) -> Parts:
-    model = _opened(BartForConditionalGeneration, last) or bart_model(recipe.model, tokenizer)
-    settings = recipe.denoising
-    denoiser = Denoiser.of(
-        tokenizer,
-        masked=settings.mask_ratio,
-        mean_span=settings.mean_span,
-        permute_sentences=settings.permute_sentences,
-        longest=model.config.max_position_embeddings,
-    )
-    feeds = {
-        split: DenoisingFeed(tokens, tokenizer.pad_token_id, recipe.seed, denoiser) for split, tokens in splits.items()
-    }
-    return Parts(Text(model), feeds["train"], feeds["valid"], tokenizer)
+    @property
+    def sources(self) -> list[str]:
+        """The checkpoints this stage starts from."""
+        return [] if self.model.init is None else [self.model.init]
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for the manifest and the model card; the output directory is no part of the request."""
+        return self.model_dump(mode="json", exclude={"out"})
 
-def _seq2seq(
-    recipe: Recipe, splits: dict[str, Tokens], tokenizer: Any, directory: Path, last: Path | None, _: Accelerator
-) -> Parts:
-    model = _opened(BartForConditionalGeneration, last) or bart_model(recipe.model, tokenizer)
-    feeds = {split: _story_feed(recipe, tokens, tokenizer, None) for split, tokens in splits.items()}
-    return Parts(Text(model), feeds["train"], feeds["valid"], tokenizer)
+    def inputs(self) -> list[Path]:
+        """The files a run is made of: its stories, and the weights it starts from where they are at hand."""
+        stories = [path for split, path in split_files(self.data.corpus).items() if split != "test"]
+        weights = [Path(source) / "model.safetensors" for source in self.sources]
+        return stories + [path for path in weights if path.is_file()]
 
-
-def _plan(
-    recipe: Recipe, splits: dict[str, Tokens], tokenizer: Any, directory: Path, last: Path | None, _: Accelerator
-) -> Parts:
-    model = _opened(DiscoDVT, last) or plan_model(recipe.model, tokenizer)
-    if recipe.watchdog.restart_dead_codes and not model.bottleneck.restartable:
-        raise BadRequest(
-            f"watchdog.restart_dead_codes: {recipe.model.init} has codes ({model.config.bottleneck}) that have nothing "
-            "to restart; switch it off"
-        )
-    noise_shape = (model.config.tokens_per_code, model.bottleneck.noise_width)
-    feeds = {split: _story_feed(recipe, tokens, tokenizer, noise_shape) for split, tokens in splits.items()}
-    relation = recipe.loss.relation if recipe.stage == "reconstruct" else 0.0
-    loss = recipe.loss
-    stage = Plan(
-        model,
-        entropy=loss.entropy,
-        relation=relation,
-        batch_entropy=loss.batch_entropy,
-        position_entropy=loss.position_entropy,
-        bag_of_words=loss.bag_of_words,
-    )
-    return Parts(stage, feeds["train"], feeds["valid"], tokenizer)
-
-
-def _prior(
-    recipe: Recipe,
-    splits: dict[str, Tokens],
-    tokenizer: Any,
-    directory: Path,
-    last: Path | None,
-    accelerator: Accelerator,
-) -> Parts:
-    planner = trained_model(recipe.model)
-    longest = -(-recipe.data.story_tokens // planner.config.tokens_per_code)
-    if (recipe.writing.min_codes or 0) > longest:
-        raise BadRequest(
-            f"writing.min_codes: {recipe.writing.min_codes} is more than the {longest} codes of data.story_tokens; "
-            "set it lower"
-        )
-    prior = _opened(PlanPrior, last) or prior_model(planner, recipe.model, max_codes=longest)
-    path = directory / PLANS
-    if accelerator.is_main_process and not path.exists():
-        size = recipe.validation.stories_per_batch
-        plans = {
-            split: read_plans(planner, tokens, device=accelerator.device, stories_per_batch=size)
-            for split, tokens in splits.items()
+    def assemble(self, site: Site) -> Stage:
+        """The stage of a new run, or of one resumed from the checkpoint `site.last`."""
+        if site.accelerator.distributed_type == DistributedType.FSDP:
+            self.check_sharded()
+        files = split_files(self.data.corpus)
+        missing = [split for split in ("train", "valid") if split not in files]
+        if missing:
+            raise BadRequest(f"{self.data.corpus}: no {' and no '.join(missing)} split; training needs both")
+        for source in self.sources:
+            Checkpoint.open(source)
+        tokenizer = self.open_tokenizer(files["train"], site.last)
+        if site.last is None and self.model.init is not None:
+            self._check_room()
+        torch.manual_seed(self.seed)  # new weights are the seed's
+        limits = {"train": self.data.max_train_stories, "valid": self.data.max_valid_stories}
+        splits = {
+            split: read_tokens(
+                files[split],
+                tokenizer,
+                prompt_tokens=self.data.prompt_tokens,
+                story_tokens=self.data.story_tokens,
+                with_prompts=self.reads_prompts,
+                with_relations=self.reads_relations,
+                limit=limit,
+            )
+            for split, limit in limits.items()
         }
-        partial = path.with_suffix(".partial")
-        save_plans(partial, plans)
-        partial.replace(path)
-    accelerator.wait_for_everyone()
-    plans = load_plans(path)
-    config = prior.config
-    feeds = {
-        split: PlanFeed(
-            tokens.prompts,
-            plans[split],
-            text_pad=config.text_pad_token_id,
-            bos=config.bos_token_id,
-            eos=config.eos_token_id,
-            pad=config.pad_token_id,
-        )
-        for split, tokens in splits.items()
-    }
-    return Parts(Prior(prior), feeds["train"], feeds["valid"], tokenizer, planner=planner)
+        stage = self.build(Corpus(tokenizer, **splits), site)
+        self.keep_lengths(stage)
+        if self.run.gradient_checkpointing:
+            stage.objective.model.gradient_checkpointing_enable()
+        return stage
+
+    def build(self, corpus: Corpus, site: Site) -> Stage:
+        """Model, feeds and objective of this stage."""
+        raise NotImplementedError
+
+    def staged(self, objective: Objective, train: Feed, valid: Feed, corpus: Corpus, **more: Any) -> Stage:
+        """A stage of these parts, with what follows from the recipe."""
+        frozen = objective.freeze()
+        batch, total = self.batch, self.total(len(train))
+        order = Order(train.sort_keys, batch.stories_per_step, batch.stories_per_micro_batch, self.seed)
+        parameters = sum(parameter.numel() for parameter in objective.parameters())
+
+        def describe(target: Path, progress: dict[str, Any]) -> None:
+            corpus.tokenizer.save_pretrained(target)
+            unit = next(iter(objective.terms.values())).per
+            card = self.model_card(progress, total=total, unit=unit, parameters=parameters, frozen=frozen)
+            (target / "README.md").write_text(card, encoding="utf-8")
+
+        return Stage(objective, order, train, valid, total, describe, facts={"frozen": frozen}, **more)
+
+    def total(self, stories: int) -> int:
+        """Length of the run in steps; of an epoch, whole steps only."""
+        return self.run.steps or ceil((self.run.epochs or 0) * (stories // self.batch.stories_per_step))
+
+    def open_tokenizer(self, train_file: Path, last: Path | None) -> PreTrainedTokenizerBase:
+        return adding_a_space(Checkpoint.open(last or self.model.init).tokenizer())
+
+    def check_sharded(self) -> None:
+        """Refuse what cannot look into sharded weights (FSDP)."""
+
+    def keep_lengths(self, stage: Stage) -> None:
+        """Put the lengths of training where a writer looks for them: into `generation_config.json`."""
+        lengths: dict[str, int | None] = {"max_new_tokens": self.data.story_tokens, "max_length": None}  # not both
+        if self.reads_prompts:
+            lengths["prompt_tokens"] = self.data.prompt_tokens
+        if self.writing.min_tokens is not None:
+            lengths["min_new_tokens"] = self.writing.min_tokens
+        for name, value in lengths.items():
+            setattr((stage.around or stage.objective.model).generation_config, name, value)
+
+    def _check_room(self) -> None:
+        """Refuse lengths a checkpoint cannot hold, before any work. A new shape fits its recipe."""
+        positions = source_checkpoint(self.model).lengths.positions
+        needed = max(self.data.story_tokens, self.data.prompt_tokens + 2)
+        if needed > positions:
+            raise BadRequest(
+                f"data.story_tokens and data.prompt_tokens need {needed} positions, "
+                f"the model has {positions}; set them lower"
+            )
+
+    def model_card(
+        self, progress: dict[str, Any], *, total: int, unit: str, parameters: int, frozen: Sequence[str]
+    ) -> str:
+        """`README.md` of a checkpoint: what was trained, on what, how far, and what the watchdog saw."""
+        parts = sorted({name.partition(".")[0] for name in frozen})
+        unreached = progress["unreached"]
+        lines = [
+            "---",
+            f"language: {self.card.language}",
+            *([f"license: {self.card.license}"] if self.card.license else []),
+            "library_name: discodvt",
+            "tags: [discodvt, story-generation, discrete-latent-variables]",
+            "---",
+            "",
+            f"# DiscoDVT: {self.stage}",
+            "",
+            self.summary,
+            "",
+            f"- Data: {self.card.data or self.data.corpus}",
+            f"- License of the data: {self.card.license or 'not stated in the recipe'}",
+            f"- Started from: {self.model.init or 'random weights'}",
+            f"- Step {progress['step']:,} of {total:,}; {progress['tokens']:,} {unit} seen; seed {self.seed}",
+            f"- Parameters: {parameters:,}, of which {len(frozen)} tensors frozen"
+            + (f" ({', '.join(parts)})" if parts else ""),
+            f"- Best so far: step {progress['best_step']}, by {self.validation.select_by}",
+            f"- Written by discodvt {__version__}",
+            "",
+            "## Validation, at argmax codes",
+            "",
+            "| figure | value |",
+            "|---|---|",
+            *(f"| {name.replace('_', ' ')} | {value:.4f} |" for name, value in progress["figures"].items()),
+            "",
+            "## Watchdog",
+            "",
+            *([f"- {alarm}" for alarm in progress["alarms"]] or ["No alarm."]),
+            *([f"- without gradient at the first step: {', '.join(unreached)}"] if unreached else []),
+            "",
+            "## Recipe",
+            "",
+            "```json",
+            json.dumps(self.as_dict(), indent=2, ensure_ascii=False),
+            "```",
+            "",
+        ]
+        return "\n".join(lines)
 
 
-def _story_feed(recipe: Recipe, tokens: Tokens, tokenizer: Any, noise_shape: tuple[int, int] | None) -> StoryFeed:
-    return StoryFeed(
-        tokens,
-        pad=tokenizer.pad_token_id,
-        mask=tokenizer.mask_token_id,
-        seed=recipe.seed,
-        noise_shape=noise_shape,
-    )
+class FromScratch(Recipe):
+    """A stage that may start from random weights, with a tokenizer of its own."""
 
+    tokenizer: Tokenizer = Tokenizer()
+    model: NewBackbone = NewBackbone()
 
-def _opened(kind: type[PreTrainedModel], last: Path | None) -> Any:
-    """The model of a checkpoint to resume from, if there is one."""
-    if last is None:
-        return None
-    return Checkpoint.open(last).load(kind)
+    def contradictions(self) -> list[str]:
+        wrong, shape = super().contradictions(), self.model.shape
+        if (self.model.init is None) == (shape is None):
+            wrong.append("model: give one of init (a checkpoint) and shape (from scratch)")
+        if self.model.init is not None and self.tokenizer.model_fields_set:
+            wrong.append("tokenizer: model.init brings its own; leave the section out")
+        if shape is not None:
+            if (self.tokenizer.source is None) == (self.tokenizer.vocab_size is None):
+                wrong.append("tokenizer: a model from scratch needs one of source and vocab_size")
+            longest = max(self.data.story_tokens, self.data.prompt_tokens + 2)
+            if longest > shape.positions:
+                wrong.append(f"model.shape.positions: {shape.positions} is too few for {longest} tokens")
+        return wrong
 
-
-def _check_room(recipe: Recipe, source: str) -> None:
-    """Refuse lengths a checkpoint cannot hold, before any work. A new shape fits its recipe."""
-    positions = checkpoint_of(source).lengths.positions
-    needed = max(recipe.data.story_tokens, recipe.data.prompt_tokens + 2)
-    if needed > positions:
-        raise BadRequest(
-            f"data.story_tokens and data.prompt_tokens need {needed} positions, "
-            f"the model has {positions}; set them lower"
-        )
-
-
-def _keep_lengths(recipe: Recipe, parts: Parts) -> None:
-    """Put the lengths of training where a writer looks for them: into `generation_config.json`."""
-    most = {"max_new_tokens": recipe.data.story_tokens, "max_length": None}  # not both
-    prompt = {} if recipe.stage in WITHOUT_PROMPTS else {"prompt_tokens": recipe.data.prompt_tokens}
-    least = {} if recipe.writing.min_tokens is None else {"min_new_tokens": recipe.writing.min_tokens}
-    for name, value in (most | prompt | least).items():
-        setattr((parts.planner or parts.stage.model).generation_config, name, value)
-    if recipe.writing.min_codes is not None:
-        parts.stage.model.generation_config.min_new_tokens = recipe.writing.min_codes
+    def open_tokenizer(self, train_file: Path, last: Path | None) -> PreTrainedTokenizerBase:
+        if last is not None or self.model.init is not None:
+            return super().open_tokenizer(train_file, last)
+        if self.tokenizer.source is not None:
+            return adding_a_space(open_tokenizer(self.tokenizer.source))
+        texts = (text for row in read_examples(train_file) for text in (row.prompt, row.story) if text)
+        return train_tokenizer(texts, self.tokenizer.vocab_size or 0)

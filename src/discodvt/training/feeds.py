@@ -1,29 +1,40 @@
-"""What each stage reads: rows of tokens into batches, with the corruption of that stage and step."""
+"""Prompts and stories as batches, with what training does to them at a step: words dropped, noise for the codes."""
 
-from dataclasses import dataclass
-from typing import Protocol
+import math
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from discodvt.data.batches import NO_LABEL, Batch, Rows, collate, length_keys, padded
-from discodvt.data.corruption import Denoiser, drop_words, generator, gumbel
-from discodvt.data.tokens import Ragged, Tokens
+from discodvt.config import WordDropout
+from discodvt.data.batches import Batch, Rows, collate, length_keys, padded
+from discodvt.data.corruption import drop_words, generator, gumbel
+from discodvt.data.tokens import Tokens
+from discodvt.training.stages import Counts
 
-Counts = dict[str, int]
+
+@dataclass(frozen=True, slots=True)
+class DropoutSchedule:
+    """The share of words dropped at a step, a pure function of its number."""
+
+    rate: float = 0.0
+    steps: float = math.inf  # over which it falls to 0
+
+    @classmethod
+    def over(cls, total: int, dropout: WordDropout) -> "DropoutSchedule":
+        return cls(dropout.rate, math.inf if dropout.until is None else dropout.until * total)
+
+    def __call__(self, step: int) -> float:
+        return self.rate * max(0.0, 1 - step / self.steps)
 
 
-class Feed(Protocol):
-    """Batches of a split. `step` is the training step, or None for validation, which is never corrupted by chance."""
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Gumbel noise for codes: one row of `width` draws for each of the codes of a story, from a step on."""
 
-    def __len__(self) -> int: ...
-
-    @property
-    def sort_keys(self) -> Rows: ...
-
-    def counts(self, rows: Rows) -> Counts: ...
-
-    def batch(self, rows: Rows, *, step: int | None, noisy: bool, word_dropout: float = 0.0) -> Batch: ...
+    tokens_per_code: int
+    width: int
+    from_step: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +45,8 @@ class StoryFeed:
     pad: int
     mask: int
     seed: int
-    noise_shape: tuple[int, int] | None = None  # tokens per code, K; None: a stage without codes
+    word_dropout: DropoutSchedule = field(default_factory=DropoutSchedule)
+    noise: Noise | None = None  # None: a stage without codes
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -50,96 +62,31 @@ class StoryFeed:
             "pairs": int(self.tokens.pair_counts[rows].sum()),
         }
 
-    def batch(self, rows: Rows, *, step: int | None, noisy: bool, word_dropout: float = 0.0) -> Batch:
+    def batch(self, rows: Rows, *, step: int | None) -> Batch:
         batch = collate(self.tokens, rows, pad=self.pad)
         if step is None:
             return batch
-        if word_dropout > 0:
+        share = self.word_dropout(step)
+        if share > 0:
             dropped = [
                 drop_words(
                     generator("words", seed=self.seed, step=step, story=int(row)),
                     self.tokens.stories[row][:-1],
-                    share=word_dropout,
+                    share=share,
                     mask=self.mask,
                 )
                 for row in rows
             ]
             batch["decoder_ids"], _ = padded(dropped, self.pad)
-        if noisy and self.noise_shape is not None:
-            batch["noise"] = self._noise(rows, step, batch["story_ids"].shape[1])
+        if self.noise is not None and step >= self.noise.from_step:
+            batch["noise"] = self._draw(self.noise, rows, step, batch["story_ids"].shape[1])
         return batch
 
-    def _noise(self, rows: Rows, step: int, length: int) -> torch.Tensor:
-        """Gumbel noise [B, L, K], each story's its own whatever the batch around it."""
-        assert self.noise_shape is not None
-        per_code, vocabulary = self.noise_shape
-        noise = np.zeros((len(rows), -(-length // per_code), vocabulary), dtype=np.float32)
+    def _draw(self, noise: Noise, rows: Rows, step: int, length: int) -> torch.Tensor:
+        """Gumbel noise [B, L, width], each story's its own whatever the batch around it."""
+        drawn = np.zeros((len(rows), -(-length // noise.tokens_per_code), noise.width), dtype=np.float32)
         for place, row in enumerate(rows):
-            codes = -(-int(self.tokens.story_lengths[row]) // per_code)
+            codes = -(-int(self.tokens.story_lengths[row]) // noise.tokens_per_code)
             random = generator("codes", seed=self.seed, step=step, story=int(row))
-            noise[place, :codes] = gumbel(random, codes, vocabulary)
-        return torch.from_numpy(noise)
-
-
-@dataclass(frozen=True, slots=True)
-class DenoisingFeed:
-    """Stories to be restored from their corruption, which takes the place of the prompt."""
-
-    tokens: Tokens
-    pad: int
-    seed: int
-    denoiser: Denoiser
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    @property
-    def sort_keys(self) -> Rows:
-        return self.tokens.story_lengths
-
-    def counts(self, rows: Rows) -> Counts:
-        return {"tokens": int(self.tokens.story_lengths[rows].sum()), "stories": len(rows)}
-
-    def batch(self, rows: Rows, *, step: int | None, noisy: bool, word_dropout: float = 0.0) -> Batch:
-        """In validation a story is always corrupted in the same way."""
-        batch = collate(self.tokens, rows, pad=self.pad)
-        corrupted = [
-            self.denoiser(
-                generator("denoising", seed=self.seed, step=step or 0, story=int(row)), self.tokens.stories[row]
-            )
-            for row in rows
-        ]
-        batch["prompt_ids"], batch["prompt_mask"] = padded(corrupted, self.pad)
-        return batch
-
-
-@dataclass(frozen=True, slots=True)
-class PlanFeed:
-    """Prompts and the plans of their stories, codes only."""
-
-    prompts: Ragged
-    plans: Ragged
-    text_pad: int
-    bos: int
-    eos: int
-    pad: int
-
-    def __len__(self) -> int:
-        return len(self.plans)
-
-    @property
-    def sort_keys(self) -> Rows:
-        return length_keys(self.plans.lengths * 8, self.prompts.lengths)
-
-    def counts(self, rows: Rows) -> Counts:
-        """Every code and the end of each plan."""
-        return {"codes": int(self.plans.lengths[rows].sum()) + len(rows), "stories": len(rows)}
-
-    def batch(self, rows: Rows, *, step: int | None, noisy: bool, word_dropout: float = 0.0) -> Batch:
-        """prompt_ids, prompt_mask [B, N]; plan_ids [B, L + 1], `bos z1 .. zL`; labels [B, L + 1], `z1 .. zL eos`."""
-        plans = [self.plans[row] for row in rows]
-        prompt_ids, prompt_mask = padded([self.prompts[row] for row in rows], self.text_pad)
-        start, end = (np.array([symbol], dtype=np.int32) for symbol in (self.bos, self.eos))
-        plan_ids, _ = padded([np.concatenate([start, plan]) for plan in plans], self.pad)
-        labels, _ = padded([np.concatenate([plan, end]) for plan in plans], NO_LABEL)
-        return {"prompt_ids": prompt_ids, "prompt_mask": prompt_mask, "plan_ids": plan_ids, "labels": labels}
+            drawn[place, :codes] = gumbel(random, codes, noise.width)
+        return torch.from_numpy(drawn)

@@ -1,12 +1,12 @@
-"""The one training loop. A generator: it yields an `Event` for everything worth showing, and knows no screen.
+"""The one training loop, of every stage. A generator: it yields an `Event` for everything worth showing, and no more.
 
-A step is a pure function of the weights, the optimizer's state and the step's number: the stories, their noise, the
-dropout seed, the learning rate and the temperature all follow from it. So a run that is killed and resumed goes on as
-if nothing had happened, bit for bit on a CPU.
+A step is a pure function of the weights, the optimizer's state and the step's number: the rows, their noise, the
+dropout seed and the learning rate all follow from it. So a run that is killed and resumed goes on as if nothing had
+happened, bit for bit on a CPU.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,17 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from accelerate import Accelerator
+from torch import nn
 
-from discodvt.config import Recipe
-from discodvt.data.batches import Order
+from discodvt.config import LoopSettings
+from discodvt.data.batches import Batch, Rows, in_order
 from discodvt.errors import WorkFailed
-from discodvt.training.checkpoints import Checkpoints
-from discodvt.training.feeds import Feed
-from discodvt.training.journal import Journal
-from discodvt.training.schedules import RelaxationSchedule, learning_rate
-from discodvt.training.stages import Plan, Stage, Term
-from discodvt.training.validation import on_device, validate
-from discodvt.training.watchdog import Figures, Watchdog, usage, without_gradient
+from discodvt.training.outputs import Checkpoints, Journal
+from discodvt.training.stages import Counts, Feed, Figures, Objective, Stage, Tallies
 
 
 class Event(NamedTuple):
@@ -42,7 +38,7 @@ class Progress:
     """Where a run stands; all that a resumed run must know besides weights and optimizer."""
 
     step: int = 0
-    tokens: int = 0
+    tokens: int = 0  # or codes, or pairs: what the first term of the loss is a mean over
     best_step: int | None = None
     best_value: float | None = None
     window: dict[str, Any] = field(default_factory=dict)  # sums since figures were last written
@@ -53,50 +49,41 @@ class Progress:
 
 @dataclass
 class Loop:
-    """A stage, what it reads, and what watches it. `measure` adds figures to a validation (BLEU-1, for instance)."""
+    """A stage under training."""
 
     stage: Stage
-    train_feed: Feed
-    valid_feed: Feed
-    order: Order
-    total: int
-    relaxation: RelaxationSchedule
-    recipe: Recipe
+    settings: LoopSettings
     accelerator: Accelerator
     checkpoints: Checkpoints
-    watchdog: Watchdog
     progress: Progress
     journal: Journal | None  # on the first process only
-    measure: Callable[[Any], Figures] | None = None
-    terms: dict[str, Term] = field(init=False)
+    module: Any = field(init=False)  # the objective, wrapped for all processes
     optimizer: torch.optim.Optimizer = field(init=False)
 
     def run(self) -> Iterator[Event]:
         """Train from where `progress` stands to the end."""
-        settings = self.recipe.optimizer
-        trained = [parameter for parameter in self.stage.parameters() if parameter.requires_grad]
+        objective, settings = self.stage.objective, self.settings.optimizer
         optimizer = torch.optim.AdamW(
-            trained,
+            [parameter for parameter in objective.parameters() if parameter.requires_grad],
             lr=settings.learning_rate,
             betas=(settings.beta1, settings.beta2),
             eps=settings.eps,
             weight_decay=settings.weight_decay,
             fused=True,
         )
-        self.terms = self.stage.terms
-        self.stage, prepared = self.accelerator.prepare(self.stage, optimizer)
+        self.module, prepared = self.accelerator.prepare(objective, optimizer)
         self.optimizer = prepared.optimizer
-        progress, run = self.progress, self.recipe.run
+        progress, run, total = self.progress, self.settings.run, self.stage.total
         if progress.step > 0:
-            self.checkpoints.restore(accelerator=self.accelerator, stage=self.stage, optimizer=self.optimizer)
+            self.checkpoints.restore(self.module, self.optimizer)
         else:
             yield from self._validate()
         started, tokens = time.perf_counter(), progress.tokens
-        while progress.step < self.total:
+        while progress.step < total:
             figures = self._step(progress.step)
             progress.step += 1
-            yield Event("step", progress.step, self.total, figures)
-            last = progress.step == self.total
+            yield Event("step", progress.step, total, figures)
+            last = progress.step == total
             if progress.step % run.log_every_steps == 0 or last or progress.step == 1:
                 now = time.perf_counter()
                 speed = {"tokens_per_second": (progress.tokens - tokens) / max(1e-9, now - started)}
@@ -105,149 +92,186 @@ class Loop:
             if progress.step == 1 and progress.unreached:
                 names = ", ".join(progress.unreached[:5])
                 yield self._note("warning", f"{len(progress.unreached)} trained parameters got no gradient: {names}")
-            if progress.step % self.recipe.validation.every_steps == 0 or last:
+            if progress.step % self.settings.validation.every_steps == 0 or last:
                 yield from self._validate()
             if progress.step % run.save_every_steps == 0 or last:
                 self._save("last")
 
     def _step(self, step: int) -> Figures:
         """One update from all micro-batches of all processes, losses divided by their counts together."""
-        accelerator, settings = self.accelerator, self.recipe.optimizer
-        micro_batches = self.order.step(step)
-        counts = self.train_feed.counts(micro_batches.ravel())
+        accelerator, stage, terms = self.accelerator, self.stage, self.stage.objective.terms
+        micro_batches = stage.order.step(step)
+        counts = stage.train.counts(micro_batches.ravel())
         mine = micro_batches[accelerator.process_index :: accelerator.num_processes]
-        rate = learning_rate(
-            step,
-            self.total,
-            peak=settings.learning_rate,
-            linear=settings.schedule == "linear",
-            warmup=settings.warmup_steps,
-        )
+        rate = self._learning_rate(step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        temperature, noisy = self.relaxation.temperature(step), self.relaxation.noisy(step)
-        word_dropout = self.relaxation.word_dropout(step)
-        torch.manual_seed(dropout_seed(self.recipe.seed, step, accelerator.process_index))
-        self.stage.train()
-        sums = torch.zeros(len(self.terms), device=accelerator.device)
-        codes: torch.Tensor | None = None
+        torch.manual_seed(step_seed(self.settings.seed, step, accelerator.process_index))
+        self.module.train()
+        sums = torch.zeros(len(terms), device=accelerator.device)
+        tallies: Tallies = {}
         for place, rows in enumerate(mine):
-            batch = self.train_feed.batch(rows, step=step, noisy=noisy, word_dropout=word_dropout)
-            batch = on_device(batch, accelerator.device)
-            with nullcontext() if place == len(mine) - 1 else accelerator.no_sync(self.stage):
-                output = self.stage(batch, temperature)
-                loss = sum(
-                    term.weight * output.sums[name] / max(1, counts[term.per]) for name, term in self.terms.items()
-                )
+            batch = on_device(stage.train.batch(rows, step=step), accelerator.device)
+            with nullcontext() if place == len(mine) - 1 else accelerator.no_sync(self.module):
+                output = self.module(batch, step)
+                loss = sum(term.weight * output.sums[name] / max(1, counts[term.per]) for name, term in terms.items())
                 accelerator.backward(loss * accelerator.num_processes)  # processes are averaged, their losses add up
-            sums += torch.stack([output.sums[name].detach().float() for name in self.terms])
-            if output.code_counts is not None:
-                codes = output.code_counts if codes is None else codes + output.code_counts
-        norm = float(accelerator.clip_grad_norm_(self.stage.parameters(), settings.max_gradient_norm))
+            sums += torch.stack([output.sums[name].detach().float() for name in terms])
+            _add(tallies, output.tallies)
+        norm = float(accelerator.clip_grad_norm_(self.module.parameters(), self.settings.optimizer.max_gradient_norm))
         if not np.isfinite(norm):
             raise WorkFailed(
                 f"step {step + 1}: the gradient is not finite; resume from the last checkpoint with a lower "
                 "optimizer.learning_rate, or in float32 (run.precision)"
             )
         if step == 0:
-            self.progress.unreached = without_gradient(accelerator.unwrap_model(self.stage).named_parameters())
+            self.progress.unreached = without_gradient(accelerator.unwrap_model(self.module).named_parameters())
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        totals = accelerator.reduce(sums).tolist()
-        codes = None if codes is None else accelerator.reduce(codes)
-        return self._count(dict(zip(self.terms, totals, strict=True)), counts, codes, norm, rate, temperature)
-
-    def _count(
-        self,
-        sums: dict[str, float],
-        counts: dict[str, int],
-        codes: torch.Tensor | None,
-        norm: float,
-        rate: float,
-        temperature: float,
-    ) -> Figures:
-        """Add a step to the window, and return its own means."""
+        totals = dict(zip(terms, accelerator.reduce(sums).tolist(), strict=True))
+        self._count(totals, counts, {name: accelerator.reduce(tally) for name, tally in tallies.items()})
         window = self.progress.window
-        for name, term in self.terms.items():
-            window[name] = window.get(name, 0.0) + sums[name]
-            window[f"{name}/count"] = window.get(f"{name}/count", 0) + counts[term.per]
-        window["steps"] = window.get("steps", 0) + 1
         window["gradient_norm"] = window.get("gradient_norm", 0.0) + norm
         window["learning_rate"] = rate
-        figures = {name: sums[name] / max(1, counts[term.per]) for name, term in self.terms.items()}
-        if codes is not None:
-            window["temperature"] = temperature
-            window["codes"] = (np.array(window.get("codes", 0)) + codes.cpu().numpy()).tolist()
-            figures["codes_used"] = float((codes > 0).sum())
-        self.progress.tokens += counts.get("tokens", counts.get("codes", 0))
-        return figures
+        return {name: totals[name] / max(1, counts[term.per]) for name, term in terms.items()}
+
+    def _learning_rate(self, step: int) -> float:
+        if self.stage.learning_rate is not None:
+            return self.stage.learning_rate(step)
+        settings = self.settings.optimizer
+        return learning_rate(
+            step,
+            self.stage.total,
+            peak=settings.learning_rate,
+            linear=settings.schedule == "linear",
+            warmup=settings.warmup_steps,
+        )
+
+    def _count(self, sums: dict[str, float], counts: Counts, tallies: Tallies) -> None:
+        """Add a step to the window."""
+        window, terms = self.progress.window, self.stage.objective.terms
+        for name, term in terms.items():
+            window[name] = window.get(name, 0.0) + sums[name]
+            window[f"{name}/count"] = window.get(f"{name}/count", 0) + counts[term.per]
+        held = window.setdefault("tallies", {})
+        for name, tally in tallies.items():
+            held[name] = (np.array(held.get(name, 0)) + tally.cpu().numpy()).tolist()
+        window["steps"] = window.get("steps", 0) + 1
+        self.progress.tokens += counts[next(iter(terms.values())).per]
 
     def _log(self, speed: Figures) -> Event:
         """Write the window's figures and begin a new one."""
-        window = self.progress.window
-        figures = {name: window[name] / max(1, window[f"{name}/count"]) for name in self.terms}
-        figures["loss"] = sum(term.weight * figures[name] for name, term in self.terms.items())
+        window, objective, step = self.progress.window, self.stage.objective, self.progress.step
+        figures = {name: window[name] / max(1, window[f"{name}/count"]) for name in objective.terms}
+        figures["loss"] = sum(term.weight * figures[name] for name, term in objective.terms.items())
         figures["gradient_norm"] = window["gradient_norm"] / window["steps"]
         figures["learning_rate"] = window["learning_rate"]
-        if "codes" in window:
-            figures |= {"temperature": window["temperature"]} | usage(torch.tensor(window["codes"]))
+        figures |= objective.schedule(step - 1)
+        figures |= objective.figures({name: torch.tensor(tally) for name, tally in window["tallies"].items()})
         self.progress.window = {}
         if self.journal is not None:
-            self.journal.write(self.progress.step, "train", figures, clock=speed)
-        return Event("train", self.progress.step, self.total, figures | speed)
+            self.journal.write(step, "train", figures, clock=speed)
+        return Event("train", step, self.stage.total, figures | speed)
 
     def _validate(self) -> Iterator[Event]:
-        """Figures of the held-out stories; the best checkpoint; the watchdog's verdict."""
-        progress, settings = self.progress, self.recipe.validation
-        figures, codes = validate(
-            self.stage, self.valid_feed, accelerator=self.accelerator, stories_per_batch=settings.stories_per_batch
+        """Figures of the held-out rows; the best checkpoint; alarms, and what the objective does after a validation."""
+        progress, stage = self.progress, self.stage
+        figures, tallies = validate(
+            self.module,
+            stage.valid,
+            accelerator=self.accelerator,
+            batch_size=self.settings.validation.stories_per_batch,
         )
-        if self.measure is not None and progress.step > 0:
-            figures |= self.measure(self.accelerator.unwrap_model(self.stage).model)
+        if stage.measure is not None and progress.step > 0:
+            figures |= stage.measure()
         progress.figures = figures
         if self.journal is not None:
             self.journal.write(progress.step, "valid", figures)
-        yield Event("valid", progress.step, self.total, figures)
-        alarms = self.watchdog.alarms(progress.step, figures)
+        yield Event("valid", progress.step, stage.total, figures)
+        alarms = stage.objective.alarms(progress.step, figures)
         progress.alarms += [f"step {progress.step}: {alarm}" for alarm in alarms]  # the best model's card has them too
-        by_bleu = settings.select_by == "bleu-1"
-        value = -figures["bleu_1"] if by_bleu and "bleu_1" in figures else figures[next(iter(self.terms))]
-        if progress.step > 0 and (progress.best_value is None or value < progress.best_value):
-            progress.best_step, progress.best_value = progress.step, value
-            self._save("best")
+        if progress.step > 0:
+            first = figures[next(iter(stage.objective.terms))]
+            value = first if stage.score is None else stage.score(progress.step, figures)
+            if value is not None and (progress.best_value is None or value < progress.best_value):
+                progress.best_step, progress.best_value = progress.step, value
+                self._save("best")
         for alarm in alarms:
             yield self._note("warning", alarm)
-        if alarms and self.recipe.watchdog.on_alarm == "stop":
+        if alarms and stage.stop_on_alarm:
             self._save("last")
             raise WorkFailed(f"stopped by the watchdog at step {progress.step}: {alarms[0]}")
-        if codes is not None and self.recipe.watchdog.restart_dead_codes and 0 < progress.step < 0.8 * self.total:
-            yield from self._restart(codes)
-
-    def _restart(self, codes: torch.Tensor) -> Iterator[Event]:
-        """Give each unused code a new start beside one of the most used; the same on every process."""
-        dead = torch.nonzero(codes == 0).flatten()
-        used = codes.argsort(descending=True, stable=True)[: len(codes) - len(dead)]
-        stage = self.accelerator.unwrap_model(self.stage)
-        if len(dead) and isinstance(stage, Plan) and stage.model.bottleneck.restartable:
-            seed = dropout_seed(self.recipe.seed, self.progress.step, 0)
-            random = torch.Generator().manual_seed(seed)
-            busy = used[torch.arange(len(dead), device=used.device) % len(used)]
-            stage.model.bottleneck.restart(dead, busy, generator=random)
-            yield self._note("note", f"{len(dead)} dead codes restarted")
+        for note in stage.objective.after_validation(progress.step, tallies):
+            yield self._note("note", note)
 
     def _note(self, kind: str, message: str) -> Event:
-        return Event(kind, self.progress.step, self.total, {}, message)
+        return Event(kind, self.progress.step, self.stage.total, {}, message)
 
     def _save(self, kind: str) -> None:
         self.checkpoints.save(
             kind,
             vars(self.progress),
             accelerator=self.accelerator,
-            stage=self.stage,
+            module=self.module,
             optimizer=self.optimizer if kind == "last" else None,
+            describe=self.stage.describe,
         )
 
 
-def dropout_seed(seed: int, step: int, process: int) -> int:
+@torch.no_grad()
+def validate(module: Objective, feed: Feed, *, accelerator: Accelerator, batch_size: int) -> tuple[Figures, Tallies]:
+    """Means of every term over a split and what its tallies say; the work is shared by all processes."""
+    objective: Objective = accelerator.unwrap_model(module)
+    module.eval()
+    device = accelerator.device
+    sums = {name: torch.zeros((), device=device, dtype=torch.float64) for name in objective.terms}
+    tallies: Tallies = {}
+    for rows, counted in _share(in_order(feed.sort_keys, batch_size), accelerator):
+        output = module(on_device(feed.batch(rows, step=None), device))  # every process calls as often as every other
+        for name in sums:
+            sums[name] += output.sums[name].double() if counted else 0.0
+        _add(tallies, {name: tally if counted else tally.zero_() for name, tally in output.tallies.items()})
+    counts = feed.counts(in_order(feed.sort_keys, len(feed))[0])
+    figures = {
+        name: float(accelerator.reduce(sums[name])) / max(1, counts[term.per]) for name, term in objective.terms.items()
+    }
+    tallies = {name: accelerator.reduce(tally) for name, tally in tallies.items()}
+    module.train()
+    return figures | objective.figures(tallies), tallies
+
+
+def _share(batches: Sequence[Rows], accelerator: Accelerator) -> list[tuple[Rows, bool]]:
+    """This process's batches; where it has fewer than others it repeats one, which does not count."""
+    mine = [(rows, True) for rows in batches[accelerator.process_index :: accelerator.num_processes]]
+    most = -(-len(batches) // accelerator.num_processes)
+    return mine + [(batches[0], False)] * (most - len(mine))
+
+
+def _add(tallies: Tallies, more: Mapping[str, torch.Tensor]) -> None:
+    for name, tally in more.items():
+        tallies[name] = tallies[name] + tally if name in tallies else tally
+
+
+def on_device(batch: Batch, device: torch.device) -> Batch:
+    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
+
+
+def learning_rate(step: int, total: int, *, peak: float, linear: bool, warmup: int) -> float:
+    """The rate of update `step`, counted from 0: up over `warmup` steps, then down to 0 after the last, or constant."""
+    if step < warmup:
+        return peak * (step + 1) / (warmup + 1)
+    return peak * (total - step) / max(1, total - warmup) if linear else peak
+
+
+def without_gradient(parameters: Iterable[tuple[str, nn.Parameter]]) -> list[str]:
+    """Names of trained parameters that got no gradient, or one of zeros."""
+    return [
+        name
+        for name, parameter in parameters
+        if parameter.requires_grad and (parameter.grad is None or not bool(parameter.grad.any()))
+    ]
+
+
+def step_seed(seed: int, step: int, process: int) -> int:
     """A seed of its own for each step and process, so that no random state needs to be saved."""
     return int(np.random.SeedSequence([seed, step, process]).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -1,64 +1,92 @@
-"""Validation: the losses of held-out stories at argmax codes, code usage, and what another story's plan costs."""
+"""What validation looks at besides the loss: which codes are used, whether the plan is used at all, BLEU-1.
+
+A model can train with a falling loss and still ignore its plan (posterior collapse). The watchdog says so, and what to
+try: it looks at code usage and at what another story's plan costs, the proof that the generator uses its own.
+"""
 
 import warnings
-from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
-from accelerate import Accelerator
 from nltk.tokenize import NLTKWordTokenizer
 from nltk.translate.bleu_score import sentence_bleu
+from pydantic import Field
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from discodvt.data.batches import Batch, Rows, in_order
+from discodvt.config import Section
+from discodvt.data.batches import in_order
 from discodvt.model import DiscoDVT
-from discodvt.training.feeds import Feed
-from discodvt.training.stages import Plan, Stage
-from discodvt.training.watchdog import Figures, usage
+from discodvt.training.loop import on_device
+from discodvt.training.stages import Feed, Figures
+
+
+class WatchdogLimits(Section):
+    """Section `watchdog` of a recipe."""
+
+    min_code_perplexity: float = Field(default=8.0, ge=1, description="Warn below it")
+    min_swap_gap: float = Field(
+        default=0.02, ge=0, description="Warn when another story's plan costs less than this, in nats"
+    )
+    grace: float = Field(default=0.3, ge=0, le=1, description="Share of the run before warnings about the plan")
+    on_alarm: Literal["warn", "stop"] = "warn"
+    restart_dead_codes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Watchdog:
+    """Limits that a run is held to once `grace_steps` have passed."""
+
+    limits: WatchdogLimits
+    grace_steps: int
+    restartable: bool = True  # codes made of bits are not
+
+    def alarms(self, step: int, figures: Figures) -> list[str]:
+        """What is wrong with these validation figures, each with advice."""
+        if step < self.grace_steps:
+            return []
+        found = []
+        perplexity, gap = figures["code_perplexity"], figures["swap_gap"]
+        if perplexity < self.limits.min_code_perplexity:
+            other = "set watchdog.restart_dead_codes=true" if self.restartable else "loss.batch_entropy"
+            found.append(
+                f"code perplexity {perplexity:.1f} is below {self.limits.min_code_perplexity:g} "
+                f"({figures['codes_dead']:.0f} dead codes): raise loss.entropy, or {other}"
+            )
+        if gap < self.limits.min_swap_gap:
+            found.append(
+                f"another story's plan costs only {gap:.3f} nats per token: the generator ignores the plan; "
+                "set relaxation.noise_free=0.25, model.code_logit_gain=20 and word_dropout.rate=0.3"
+            )
+        return found
+
+
+def code_usage(counts: Tensor) -> Figures:
+    """Codes used, dead codes and perplexity of the code distribution, from how often each occurred [K]."""
+    total = int(counts.sum())
+    shares = counts.double() / max(1, total)
+    used = int((counts > 0).sum())
+    return {
+        "codes_used": used,
+        "codes_dead": len(counts) - used,
+        "code_perplexity": float(torch.special.entr(shares).sum().exp()),
+    }
 
 
 @torch.no_grad()
-def validate(
-    stage: Stage, feed: Feed, *, accelerator: Accelerator, stories_per_batch: int
-) -> tuple[Figures, Tensor | None]:
-    """Means of every term over the split, and how often each code was used [K]; the work is shared by all processes."""
-    bare = accelerator.unwrap_model(stage)
-    plans = isinstance(bare, Plan)
-    stage.eval()
-    device = accelerator.device
-    codes = torch.zeros(bare.model.config.num_codes, dtype=torch.long, device=device) if plans else None
-    sums = {name: torch.zeros((), device=device, dtype=torch.float64) for name in bare.terms}
-    swapped = torch.zeros(3, device=device, dtype=torch.float64)  # loss with another plan, with its own, tokens
-    hits = torch.zeros(2, device=device, dtype=torch.float64)
-    for rows, counted in _share(in_order(feed.sort_keys, stories_per_batch), accelerator):
-        batch = on_device(feed.batch(rows, step=None, noisy=False), device)
-        output = stage(batch)
-        other = stage(batch, swap=True) if plans else None  # every process calls as often as every other
-        if not counted:
-            continue
-        for name, value in output.sums.items():
-            sums[name] += value.double()
-        if codes is not None:
-            codes += output.code_counts
-        if output.hits is not None:
-            hits += output.hits
-        if other is not None and len(rows) > 1:
-            own = output.sums["reconstruction"].double()
-            tokens = torch.tensor(float(feed.counts(rows)["tokens"]), device=device, dtype=torch.float64)
-            swapped += torch.stack([other.sums["reconstruction"].double(), own, tokens])
-    everything = feed.counts(in_order(feed.sort_keys, len(feed))[0])
-    figures = {
-        name: float(accelerator.reduce(sums[name])) / max(1, everything[term.per]) for name, term in bare.terms.items()
-    }
-    if codes is not None:
-        codes = accelerator.reduce(codes)
-        other_plan, own_plan, tokens = accelerator.reduce(swapped).tolist()
-        right, labelled = accelerator.reduce(hits).tolist()
-        figures |= usage(codes) | {"swap_gap": (other_plan - own_plan) / max(1.0, tokens)}
-        if labelled:
-            figures["relation_accuracy"] = right / labelled
-    stage.train()
-    return figures, codes
+def code_counts(codes: Tensor, vocabulary: int) -> Tensor:
+    """How often each of K codes occurs [K]; the padding code is none."""
+    return torch.bincount(codes.flatten(), minlength=vocabulary + 1)[:vocabulary]
+
+
+@torch.no_grad()
+def marker_hits(logits: Tensor, labels: Tensor) -> Tensor:
+    """Pairs joined by a marker whose label is the likeliest marker label, and all such pairs [2]; `unknown` is last."""
+    unknown = logits.shape[-1] - 1
+    labelled = labels < unknown
+    right = logits[:, :unknown].argmax(-1) == labels
+    return torch.stack([(right & labelled).sum(), labelled.sum()])
 
 
 @torch.no_grad()
@@ -78,7 +106,7 @@ def bleu_1(
     scores = []
     torch.manual_seed(seed)
     for rows in in_order(feed.sort_keys, stories_per_batch, stories=stories):
-        batch = on_device(feed.batch(rows, step=None, noisy=False), device)
+        batch = on_device(feed.batch(rows, step=None), device)
         written = model.generate(
             batch["prompt_ids"],
             attention_mask=batch["prompt_mask"],
@@ -94,14 +122,3 @@ def bleu_1(
                 scores.append(float(sentence_bleu([words(reference)], words(text), weights=(1.0,))))
     model.train()
     return sum(scores) / max(1, len(scores))
-
-
-def on_device(batch: Batch, device: torch.device) -> Batch:
-    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
-
-
-def _share(batches: Sequence[Rows], accelerator: Accelerator) -> list[tuple[Rows, bool]]:
-    """This process's batches; where it has fewer than others it repeats one, which does not count."""
-    mine = [(rows, True) for rows in batches[accelerator.process_index :: accelerator.num_processes]]
-    most = -(-len(batches) // accelerator.num_processes)
-    return mine + [(batches[0], False)] * (most - len(mine))

@@ -19,7 +19,7 @@ def test_rows_with_small_shapes(monkeypatch):
 def test_the_shapes_are_those_of_the_recipes():
     from pathlib import Path
 
-    from discodvt.recipe_file import read_recipe
+    from discodvt.training.recipes import read_recipe
 
     shape = read_recipe(Path(__file__).parents[3] / "recipes" / "nano" / "backbone.toml").model.shape
     nano = bench.WORKLOADS["nano"].bart

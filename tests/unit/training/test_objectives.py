@@ -10,7 +10,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 
 from discodvt.model import token_loss
 from discodvt.model.discodvt import RelationHead
-from discodvt.training import objectives
+from discodvt.training import losses
 
 torch.set_num_threads(1)
 
@@ -26,7 +26,7 @@ def small_bart(vocabulary: int = 11) -> BartForConditionalGeneration:
 def test_reconstruction_of_a_uniform_model_is_tokens_times_log_vocabulary():
     bart = small_bart()
     labels = torch.tensor([[3, 4, 5], [6, -100, -100]])
-    assert objectives.reconstruction(torch.zeros(2, 3, 8), labels, bart).item() == pytest.approx(4 * math.log(11))
+    assert losses.reconstruction(torch.zeros(2, 3, 8), labels, bart).item() == pytest.approx(4 * math.log(11))
 
 
 @pytest.mark.parametrize("scores_per_slice", [1, 23, 10**9])
@@ -42,7 +42,7 @@ def test_reconstruction_and_its_gradients_equal_plain_cross_entropy(monkeypatch,
         bart.zero_grad()
         states.grad = None
         if ours:
-            loss = objectives.reconstruction(states, labels, bart)
+            loss = losses.reconstruction(states, labels, bart)
         else:
             logits = bart.lm_head(states) + bart.final_logits_bias
             loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100, reduction="sum")
@@ -51,15 +51,15 @@ def test_reconstruction_and_its_gradients_equal_plain_cross_entropy(monkeypatch,
     for ours, plain in zip(*results, strict=True):
         torch.testing.assert_close(ours, plain)
     with torch.no_grad():
-        assert objectives.reconstruction(states, labels, bart) == pytest.approx(results[1][0].item(), rel=1e-5)
+        assert losses.reconstruction(states, labels, bart) == pytest.approx(results[1][0].item(), rel=1e-5)
 
 
 def test_reconstruction_under_autocast_is_near_float32():
     bart = small_bart()
     states, labels = torch.randn(2, 5, 8), torch.randint(11, (2, 5))
-    exact = objectives.reconstruction(states, labels, bart)
+    exact = losses.reconstruction(states, labels, bart)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        rough = objectives.reconstruction(states, labels, bart)
+        rough = losses.reconstruction(states, labels, bart)
     rough.backward()
     assert rough.dtype == torch.float32
     assert rough.item() == pytest.approx(exact.item(), rel=0.02)
@@ -68,18 +68,18 @@ def test_reconstruction_under_autocast_is_near_float32():
 
 def test_entropy_closed_forms():
     flat = torch.full((1, 4, 6), 1 / 6)
-    assert objectives.code_entropy(flat, torch.ones(1, 4, dtype=torch.bool)).item() == pytest.approx(math.log(6))
+    assert losses.code_entropy(flat, torch.ones(1, 4, dtype=torch.bool)).item() == pytest.approx(math.log(6))
     certain = F.one_hot(torch.tensor([[2, 2, 2]]), 6).float()
-    assert objectives.code_entropy(certain, torch.ones(1, 3, dtype=torch.bool)).item() == pytest.approx(0, abs=1e-6)
+    assert losses.code_entropy(certain, torch.ones(1, 3, dtype=torch.bool)).item() == pytest.approx(0, abs=1e-6)
     two = F.one_hot(torch.tensor([[2, 5]]), 6).float()  # each certain, together fifty-fifty
-    assert objectives.code_entropy(two, torch.ones(1, 2, dtype=torch.bool)).item() == pytest.approx(math.log(2))
+    assert losses.code_entropy(two, torch.ones(1, 2, dtype=torch.bool)).item() == pytest.approx(math.log(2))
 
 
 def test_entropy_is_per_story_and_blind_to_padding():
     probabilities = torch.randn(2, 5, 7).softmax(-1).requires_grad_()
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], dtype=torch.bool)
-    both = objectives.code_entropy(probabilities, mask)
-    alone = objectives.code_entropy(probabilities[1:, :2], mask[1:, :2])
+    both = losses.code_entropy(probabilities, mask)
+    alone = losses.code_entropy(probabilities[1:, :2], mask[1:, :2])
     torch.testing.assert_close(both[1:], alone)
     both.sum().backward()
     assert (probabilities.grad[1, 2:] == 0).all()
@@ -89,19 +89,19 @@ def test_entropy_is_per_story_and_blind_to_padding():
 def test_batch_minus_position_entropy_is_the_information_of_the_codes():
     mask = torch.tensor([[True, True], [True, False]])
     sure = torch.eye(3)[torch.tensor([[0, 1], [2, 0]])]  # three positions, three codes, no doubt
-    assert objectives.batch_entropy(sure, mask).item() == pytest.approx(math.log(3))
-    assert objectives.position_entropy(sure, mask).tolist() == pytest.approx([0, 0])
+    assert losses.batch_entropy(sure, mask).item() == pytest.approx(math.log(3))
+    assert losses.position_entropy(sure, mask).tolist() == pytest.approx([0, 0])
     flat = torch.full((2, 2, 3), 1 / 3)
-    assert objectives.batch_entropy(flat, mask).item() == pytest.approx(math.log(3))
-    assert objectives.position_entropy(flat, mask).tolist() == pytest.approx([math.log(3), math.log(3)])
+    assert losses.batch_entropy(flat, mask).item() == pytest.approx(math.log(3))
+    assert losses.position_entropy(flat, mask).tolist() == pytest.approx([math.log(3), math.log(3)])
 
 
 def test_the_slope_of_an_entropy_is_finite_where_codes_are_certain():
     logits = torch.tensor([[[0.0, -500.0], [0.0, -500.0]]], requires_grad=True)
     mask = torch.ones(1, 2, dtype=torch.bool)
     probabilities = logits.softmax(-1)
-    total = objectives.code_entropy(probabilities, mask).sum() + objectives.position_entropy(probabilities, mask).sum()
-    (total + objectives.batch_entropy(probabilities, mask)).backward()
+    total = losses.code_entropy(probabilities, mask).sum() + losses.position_entropy(probabilities, mask).sum()
+    (total + losses.batch_entropy(probabilities, mask)).backward()
     assert logits.grad.isfinite().all()
 
 
@@ -117,7 +117,7 @@ def test_relation_loss_equals_a_numpy_loop():
         for number, (start, end) in enumerate(spans):
             pooling[story, number, start:end] = 1 / (end - start)
     pairs = torch.tensor([[0, 0], [0, 1], [1, 0]])
-    ours = objectives.relation(head(latent, pooling, pairs), torch.tensor([4, 1, 3]))
+    ours = losses.relation(head(latent, pooling, pairs), torch.tensor([4, 1, 3]))
 
     weights = {name: value.detach().numpy().astype(np.float64) for name, value in head.state_dict().items()}
     expected = 0.0
@@ -134,7 +134,7 @@ def test_relation_loss_equals_a_numpy_loop():
 def test_relation_loss_of_no_pairs_is_zero_and_still_reaches_the_head():
     """A micro-batch without pairs must not leave a process of a distributed run without gradients."""
     head = RelationHead(8, 6, 5)
-    loss = objectives.relation(
+    loss = losses.relation(
         head(torch.randn(1, 4, 8), torch.zeros(1, 1, 4), torch.zeros(0, 2, dtype=torch.long)),
         torch.zeros(0, dtype=torch.long),
     )
@@ -147,4 +147,4 @@ def test_prior_loss_counts_codes_and_end_only():
     logits = torch.zeros(2, 3, 7)
     logits[..., [4, 6]] = float("-inf")  # bos and pad can never be drawn
     codes = torch.tensor([[1, 2, 5], [5, -100, -100]])
-    assert objectives.prior(logits, codes).item() == pytest.approx(4 * math.log(5))
+    assert losses.prior(logits, codes).item() == pytest.approx(4 * math.log(5))

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from discodvt.config import RENAMED, Recipe
 from discodvt.errors import BadRequest
-from discodvt.recipe_file import read_recipe
+from discodvt.training.assembly import Recipe
+from discodvt.training.recipes import RENAMED, keys, read_recipe, stage_recipes
 
 RECIPES = Path(__file__).parents[3] / "recipes"
 
@@ -53,9 +53,11 @@ def test_all_errors_come_at_once(tmp_path):
 @pytest.mark.parametrize(("old", "new"), RENAMED.items())
 def test_an_old_key_is_refused_with_its_new_name(tmp_path, old, new):
     override = f"{old}.learning_rate=1e-3" if old == "optimiser" else f"{old}=0.5"
-    with pytest.raises(BadRequest, match=rf"{old}: is now {new}(;|$)"):
-        recipe(tmp_path, SMALLEST, override)
-    assert new.partition(".")[0] in Recipe.model_fields
+    stages = [stage for stage, kind in stage_recipes().items() if new in keys(kind)]
+    assert stages
+    for stage in stages:
+        with pytest.raises(BadRequest, match=rf"{old}: is now {new}(;|$)"):
+            recipe(tmp_path, SMALLEST.replace("reconstruct", stage), override)
 
 
 def test_errors_between_sections_come_along_with_those_within(tmp_path):
@@ -72,15 +74,22 @@ def test_errors_between_sections_come_along_with_those_within(tmp_path):
         (["run.steps=5"], "one of steps and epochs"),
         (["batch.stories_per_step=6"], "not a multiple"),
         (["relaxation.min_temperature=1.0"], "above temperature"),
-        (["stage=seq2seq", "validation.select_by=bleu-1"], "needs a plan"),
+        (["stage=seq2seq", "validation.select_by=bleu-1"], "validation.select_by.*'loss'"),
         (["model.shape.width=96"], "one of init"),
         (["tokenizer.vocab_size=300"], "tokenizer: model.init brings its own"),
-        (["denoising.mask_ratio=0.2"], "denoising: reconstruct corrupts nothing"),
-        (["stage=pretrain", "word_dropout.rate=0.2"], "word_dropout: pretrain drops no words"),
-        (["stage=prior", "word_dropout.rate=0.2"], "word_dropout: prior drops no words"),
-        (["writing.min_codes=8"], "writing.min_codes"),
+        (["denoising.mask_ratio=0.2"], "denoising: not for reconstruct; leave it out"),
+        (["stage=pretrain", "word_dropout.rate=0.2"], "word_dropout: not for pretrain"),
+        (["stage=prior", "word_dropout.rate=0.2"], "word_dropout: not for prior"),
+        (["writing.min_codes=8"], "writing.min_codes: not for reconstruct"),
+        (["stage=seq2seq", "model.num_codes=8"], "model.num_codes: not for seq2seq"),
+        (["stage=prior", "model.shape.width=96"], "model.shape: not for prior"),
         (["writing.min_tokens=513"], "above data.story_tokens"),
-        (["stage=[1]"], "stage"),
+        (["stage=[1]"], "stage: .* is no stage; choose one of pretrain, prior"),
+        (["stage=polish"], "stage: 'polish' is no stage"),
+        (["stage=seq2seq", "watchdog.grace=0.1"], "watchdog: not for seq2seq"),
+        (["stage=warm-start", "loss.relation=0.1"], "loss.relation: not for warm-start"),
+        (["model.bottleneck=magic"], "model.bottleneck: .*choose one of gumbel"),
+        (["model.bottleneck=bits", "model.num_codes=6"], "model.num_codes: 6 codes are no power of two"),
         (["nonsense"], "section.key=value"),
         (["stage.x=1"], "is a value"),
     ],
@@ -116,8 +125,14 @@ def test_the_least_lengths_of_the_paper(corpus, codes):
     assert made.as_dict()["writing"] == {"min_codes": codes, "min_tokens": 100}
 
 
-def test_a_recipe_without_least_lengths_reads_as_before_there_were_any(tmp_path):
-    assert "writing" not in recipe(tmp_path, SMALLEST).as_dict()
+def test_a_recipe_has_only_the_sections_its_stage_uses(tmp_path):
+    sections = {stage: set(kind.model_fields) for stage, kind in stage_recipes().items()}
+    assert set(sections) == {"pretrain", "seq2seq", "warm-start", "reconstruct", "prior"}
+    assert {stage for stage in sections if "denoising" in sections[stage]} == {"pretrain"}
+    for section in ("loss", "relaxation", "watchdog"):
+        assert {stage for stage in sections if section in sections[stage]} == {"warm-start", "reconstruct"}
+    assert "tokenizer" not in sections["prior"]
+    assert "loss" not in recipe(tmp_path, SMALLEST.replace("reconstruct", "seq2seq")).as_dict()
 
 
 def test_missing_and_broken_files(tmp_path):

@@ -8,9 +8,13 @@ from transformers import BartConfig, BartForConditionalGeneration
 from discodvt.data.batches import Batch
 from discodvt.data.tokens import Ragged, Tokens
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
-from discodvt.training.feeds import PlanFeed, StoryFeed
-from discodvt.training.stages import Plan, Prior, Stage, Text, marker_hits
-from discodvt.training.watchdog import without_gradient
+from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed
+from discodvt.training.loop import without_gradient
+from discodvt.training.stages import Objective
+from discodvt.training.stages.prior import PlanFeed, PriorObjective
+from discodvt.training.stages.reconstruct import LatentObjective, RelationLoss, TemperatureSchedule
+from discodvt.training.stages.seq2seq import TextObjective
+from discodvt.training.validation import marker_hits
 
 torch.set_num_threads(1)
 
@@ -33,26 +37,27 @@ def tokens() -> Tokens:
 
 
 def feed(**changes) -> StoryFeed:
-    settings = {"pad": 1, "mask": 39, "seed": 5, "noise_shape": (8, 6)}
+    settings = {"pad": 1, "mask": 39, "seed": 5, "noise": Noise(8, 6), "word_dropout": DropoutSchedule(0.3)}
     return StoryFeed(tokens(), **(settings | changes))
 
 
-def plan_stage(relation: float = 0.1) -> Plan:
+def latent_objective(relation: float = 0.1) -> LatentObjective:
     torch.manual_seed(0)
-    return Plan(DiscoDVT.from_bart(SHAPE, **SIZES), entropy=0.1, relation=relation)
+    model = DiscoDVT.from_bart(SHAPE, **SIZES)
+    return LatentObjective(model, RelationLoss(relation=relation), temperature=TemperatureSchedule(0.8, 0.1, 0.0))
 
 
-def stages() -> dict[str, tuple[Stage, Batch]]:
+def stages() -> dict[str, tuple[Objective, Batch]]:
     torch.manual_seed(0)
     rows = np.arange(4)
     plans = PlanFeed(tokens().prompts, Ragged.of([np.array([1, 2, 3], np.int32)] * 4), 1, 6, 7, 8)
     prior = PlanPrior(PlanPriorConfig.from_bart_config(SHAPE, num_codes=6, max_codes=8))
-    stories = feed().batch(rows, step=3, noisy=True, word_dropout=0.3)
+    stories = feed().batch(rows, step=3)
     return {
-        "pretrain, seq2seq": (Text(BartForConditionalGeneration(SHAPE)), stories),
-        "warm-start": (plan_stage(0.0), stories),
-        "reconstruct": (plan_stage(), stories),
-        "prior": (Prior(prior), plans.batch(rows, step=3, noisy=True, word_dropout=0.3)),
+        "pretrain, seq2seq": (TextObjective(BartForConditionalGeneration(SHAPE)), stories),
+        "warm-start": (latent_objective(0.0), stories),
+        "reconstruct": (latent_objective(), stories),
+        "prior": (PriorObjective(prior), plans.batch(rows, step=3)),
     }
 
 
@@ -60,7 +65,7 @@ def stages() -> dict[str, tuple[Stage, Batch]]:
 def test_every_trained_parameter_receives_gradient_and_the_rest_is_frozen_and_listed(name):
     stage, batch = stages()[name]
     frozen = stage.freeze()
-    output = stage(batch, 0.8)
+    output = stage(batch, 3)
     sum(term.weight * output.sums[key] for key, term in stage.terms.items()).backward()
     assert without_gradient(stage.named_parameters()) == []
     kept = {key for key, parameter in stage.model.named_parameters() if not parameter.requires_grad}
@@ -70,13 +75,13 @@ def test_every_trained_parameter_receives_gradient_and_the_rest_is_frozen_and_li
 
 def test_a_batch_may_be_cut_anywhere():
     """Sums and gradients of four stories together and one by one: noise and dropout follow the story."""
-    stage, whole = plan_stage(), feed()
+    stage, whole = latent_objective(), feed()
     gradients, totals = [], []
     for parts in ([np.arange(4)], [np.array([2]), np.array([0, 3]), np.array([1])]):
         stage.zero_grad()
         sums = dict.fromkeys(stage.terms, 0.0)
         for rows in parts:
-            output = stage(whole.batch(rows, step=3, noisy=True, word_dropout=0.3), 0.8)
+            output = stage(whole.batch(rows, step=3), 3)
             sum(term.weight * output.sums[key] for key, term in stage.terms.items()).backward()
             sums = {key: sums[key] + output.sums[key].item() for key in sums}
         gradients.append({key: parameter.grad.clone() for key, parameter in stage.named_parameters()})
@@ -87,30 +92,30 @@ def test_a_batch_may_be_cut_anywhere():
 
 
 def test_counts_are_what_the_sums_run_over():
-    batch, counts = feed().batch(np.arange(4), step=None, noisy=False), feed().counts(np.arange(4))
+    batch, counts = feed().batch(np.arange(4), step=None), feed().counts(np.arange(4))
     assert counts == {"tokens": int((batch["labels"] != -100).sum()), "stories": 4, "pairs": len(batch["relations"])}
     assert counts["pairs"] == 6
 
 
 def test_validation_is_free_of_chance():
-    batch = feed().batch(np.arange(4), step=None, noisy=False)
+    batch = feed().batch(np.arange(4), step=None)
     assert "noise" not in batch
     assert "decoder_ids" not in batch
 
 
 def test_swapping_plans_changes_the_loss_and_only_by_the_plan():
-    stage = plan_stage()
+    stage = latent_objective()
     with torch.no_grad():
         stage.model.up.projection.weight.mul_(30)
-        batch = feed().batch(np.arange(4), step=None, noisy=False)
-        own, other = stage(batch), stage(batch, swap=True)
-        assert own.sums["reconstruction"] != other.sums["reconstruction"]
-        single = feed().batch(np.array([1]), step=None, noisy=False)  # a story alone swaps with itself
-        torch.testing.assert_close(
-            stage(single).sums["reconstruction"], stage(single, swap=True).sums["reconstruction"]
-        )
-    assert torch.equal(own.code_counts, other.code_counts)
-    assert own.code_counts.sum() == sum(-(-length // 8) for length in (19, 33, 12, 25))
+        batch = feed().batch(np.arange(4), step=None)
+        output = stage(batch)
+        other, own, tokens = output.tallies["swapped"].tolist()
+        assert own == pytest.approx(output.sums["reconstruction"].item())
+        assert other != own
+        assert tokens == 19 + 33 + 12 + 25
+        single = feed().batch(np.array([1]), step=None)  # a story alone has nobody to swap with
+        assert stage(single).tallies["swapped"].tolist() == [0, 0, 0]
+    assert output.tallies["codes"].sum() == sum(-(-length // 8) for length in (19, 33, 12, 25))
 
 
 def test_marker_accuracy_is_over_marker_labels():
@@ -123,10 +128,10 @@ def test_marker_accuracy_is_over_marker_labels():
 def test_gradient_checkpointing_changes_no_gradient():
     gradients = []
     for checkpointing in (False, True):
-        stage = plan_stage().train()
+        stage = latent_objective().train()
         if checkpointing:
             stage.model.gradient_checkpointing_enable()
-        sums = stage(feed().batch(np.arange(4), step=3, noisy=True, word_dropout=0.3), 0.8).sums
+        sums = stage(feed().batch(np.arange(4), step=3), 3).sums
         sum(term.weight * sums[key] for key, term in stage.terms.items()).backward()
         gradients.append([parameter.grad for parameter in stage.parameters()])
     for plain, saved in zip(*gradients, strict=True):

@@ -23,10 +23,9 @@ from discodvt.discourse.labels import LABELS, UNKNOWN
 from discodvt.errors import BadRequest
 from discodvt.evaluation.metric import Floats, Ints
 from discodvt.model import DiscoDVT, PlanPrior
-from discodvt.training import objectives
-from discodvt.training.feeds import PlanFeed
-from discodvt.training.plans import read_plans
-from discodvt.training.validation import on_device
+from discodvt.training import losses as training_losses
+from discodvt.training.loop import on_device
+from discodvt.training.stages.prior import PlanFeed, read_plans
 
 WEIGHTS = "model.safetensors"
 STORIES_PER_BATCH = 32
@@ -206,7 +205,7 @@ def story_losses(
             bart = model
             outputs = bart.model(*prompt, decoder_input_ids=story, use_cache=False)
         for row, states, labels in zip(rows, outputs.last_hidden_state, batch["labels"], strict=True):
-            losses[row] = objectives.reconstruction(states, labels, bart)
+            losses[row] = training_losses.reconstruction(states, labels, bart)
     return losses
 
 
@@ -237,7 +236,7 @@ def prior_losses(prior: PlanPrior, tokens: Tokens, plans: Ragged, *, device: tor
     feed = PlanFeed(tokens.prompts, plans, text_pad=config.text_pad_token_id, **ids)
     alone, rivalled = np.zeros(len(plans)), np.zeros(len(plans))
     for rows in in_order(feed.sort_keys, STORIES_PER_BATCH):
-        batch = on_device(feed.batch(rows, step=None, noisy=False), device)
+        batch = on_device(feed.batch(rows, step=None), device)
         logits = prior(
             batch["prompt_ids"], batch["prompt_mask"], decoder_input_ids=batch["plan_ids"], use_cache=False
         ).logits.float()  # [B, L + 1, K + 3]

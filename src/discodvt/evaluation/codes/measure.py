@@ -36,8 +36,7 @@ from discodvt.evaluation.codes.inference import (
 from discodvt.evaluation.codes.occurrences import usage_of, utilisation
 from discodvt.evaluation.codes.plan_gain import Measured, Ratio
 from discodvt.evaluation.intervals import make_resampler, need_spread
-from discodvt.training.assembly import PLANS
-from discodvt.training.plans import load_plans
+from discodvt.training.stages.prior import PLANS, load_plans
 
 STAGE = "codes measure"
 FIGURES = "figures.json"

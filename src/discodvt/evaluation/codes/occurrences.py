@@ -74,10 +74,10 @@ def usage_of(plans: Ragged, *, vocabulary: int, tokens_per_code: int) -> dict[st
     """Codes used and dead, the perplexity of their distribution, what it could save at most, and utilisation."""
     import torch  # `discodvt evaluate` only wants the utilisation of plans
 
-    from discodvt.training.watchdog import usage
+    from discodvt.training.validation import code_usage
 
     counts = Occurrences.of(plans, vocabulary).counts
-    found = usage(torch.from_numpy(counts))
+    found = code_usage(torch.from_numpy(counts))
     perplexity = found["code_perplexity"]
     return {
         "vocabulary": vocabulary,

@@ -37,9 +37,8 @@ from discodvt.evaluation.discourse.marker_pairs import Pair, annotated_pairs, pa
 from discodvt.evaluation.encoder import open_encoder
 from discodvt.evaluation.matching import reference_file
 from discodvt.model import DiscoDVTConfig
-from discodvt.training.checkpoints import Checkpoints
-from discodvt.training.journal import Journal
 from discodvt.training.loop import Event
+from discodvt.training.outputs import Checkpoints, Journal
 
 FIT_STAGE = "discourse-fit"
 SMALL = "small"  # the encoder trained from scratch
@@ -107,7 +106,7 @@ def _sources(corpus: Path, first: Path | None) -> dict[str, Path]:
 
 def _prepare(stage: StageDirectory, sources: dict[str, Path], config: dict[str, Any]) -> tuple[Fitting, dict[str, Any]]:
     """Model and pairs of a new run, or of one that goes on; and what the manifest will say of them."""
-    checkpoints = Checkpoints(stage.directory, lambda target, progress: describe(target, progress))
+    checkpoints = Checkpoints(stage.directory)
     last = checkpoints.newest("last")
     if last is not None:
         model, tokenizer = open_classifier(last)
@@ -147,6 +146,7 @@ def _prepare(stage: StageDirectory, sources: dict[str, Path], config: dict[str, 
         phases=phases,
         valid=encoded["valid"],
         checkpoints=checkpoints,
+        describe=describe,
         journal=journal,
         learning_rate=config["learning_rate"],
         seed=config["seed"],

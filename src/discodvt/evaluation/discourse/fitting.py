@@ -6,9 +6,10 @@ softmax, Ren et al. 2020; logit adjustment, Menon et al. 2021): the bare logits 
 Every step follows from its number, so a stopped run goes on as if nothing had happened.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,9 @@ from discodvt.evaluation.discourse.classifier import (
     macro_accuracy,
     predict,
 )
-from discodvt.training.checkpoints import Checkpoints
-from discodvt.training.journal import Journal
-from discodvt.training.loop import Event, dropout_seed
-from discodvt.training.schedules import learning_rate
-from discodvt.training.stages import Stage
+from discodvt.training.loop import Event, learning_rate, step_seed
+from discodvt.training.outputs import Checkpoints, Journal
+from discodvt.training.stages import Objective
 
 VALIDATIONS = 10
 WARMUP = 0.05  # of a phase
@@ -90,6 +89,7 @@ class Fitting:
     phases: Sequence[Phase]
     valid: EncodedPairs
     checkpoints: Checkpoints
+    describe: Callable[[Path, dict[str, Any]], None]
     journal: Journal
     learning_rate: float
     seed: int
@@ -105,11 +105,11 @@ class Fitting:
         optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=self.learning_rate, weight_decay=WEIGHT_DECAY, fused=True
         )
-        stage, prepared = accelerator.prepare(Stage(self.model), optimizer)
+        module, prepared = accelerator.prepare(Objective(self.model), optimizer)
         progress, every = self.progress, max(1, self.total // VALIDATIONS)
         losses: list[float] = []  # since the last validation, which is when a run can be resumed
         if progress["step"] > 0:
-            self.checkpoints.restore(accelerator=accelerator, stage=stage, optimizer=prepared.optimizer)
+            self.checkpoints.restore(module, prepared.optimizer)
         while progress["step"] < self.total:
             losses.append(self._step(progress["step"], prepared.optimizer, accelerator.device))
             progress["step"] += 1
@@ -125,7 +125,14 @@ class Fitting:
                     kinds = ["best", "last"]
                 for kind in kinds:
                     kept = prepared.optimizer if kind == "last" else None
-                    self.checkpoints.save(kind, progress, accelerator=accelerator, stage=stage, optimizer=kept)
+                    self.checkpoints.save(
+                        kind,
+                        progress,
+                        accelerator=accelerator,
+                        module=module,
+                        optimizer=kept,
+                        describe=self.describe,
+                    )
 
     def _step(self, number: int, optimizer: torch.optim.Optimizer, device: torch.device) -> float:
         """One update; returns its loss."""
@@ -139,7 +146,7 @@ class Fitting:
         )
         for group in optimizer.param_groups:
             group["lr"] = rate
-        torch.manual_seed(dropout_seed(self.seed, number, 0))
+        torch.manual_seed(step_seed(self.seed, number, 0))
         self.model.train()
         rows = phase.rows(step)
         batch = {name: value.to(device) for name, value in self.reader.batch(phase.pairs, rows).items()}

@@ -1,4 +1,4 @@
-"""The objectives, each a plain function that returns a sum to be minimised; the loop divides by global counts.
+"""The losses, each a plain function that returns a sum to be minimised; the loop divides by global counts.
 
 Sums, not means: a batch may be spread over micro-batches, processes and nodes, and only the loop knows how many tokens,
 pairs or stories they hold together. Equation numbers are the paper's, whose objectives are these with the sign turned.

@@ -1,0 +1,198 @@
+"""What a run leaves in its directory: checkpoints, metrics and plots. Safetensors, JSON and PNG, nothing else.
+
+A checkpoint is a directory, `last-STEP` to resume from or `best-STEP` to keep, written under a temporary name and
+renamed; older ones are removed only then, so a run killed at any moment finds one that is whole. Optimizer states are
+gathered by parameter name, so they may be resumed with another number of processes. `metrics.jsonl` holds nothing that
+depends on the clock, so a resumed run writes the same lines; speed goes to TensorBoard and the screen.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import torch
+from accelerate import Accelerator
+from safetensors.torch import load_file, save_file
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_optimizer_state_dict,
+    set_optimizer_state_dict,
+)
+
+matplotlib.use("Agg")
+from matplotlib.figure import Figure
+
+from discodvt.artefacts import TEMPORARY
+from discodvt.errors import WorkFailed
+from discodvt.training.stages import Objective
+
+METRICS = "metrics.jsonl"
+OPTIMIZER = "optimizer.safetensors"
+PROGRESS = "progress.json"
+_FULL = StateDictOptions(full_state_dict=True, ignore_frozen_params=True)
+_GATHERED = replace(_FULL, cpu_offload=True)  # on the first process only
+
+
+class Checkpoints:
+    """The checkpoints in a run's directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def newest(self, kind: str) -> Path | None:
+        """The checkpoint of a kind (`last` or `best`) with the highest step."""
+        found = [path for path in self.directory.glob(f"{kind}-*") if path.suffix != TEMPORARY]
+        return max(found, default=None, key=lambda path: int(path.name.partition("-")[2]))
+
+    def progress(self, kind: str = "last") -> dict[str, Any] | None:
+        """How far the run had come at a checkpoint, or None where there is none."""
+        saved = self.newest(kind)
+        return None if saved is None else dict(json.loads((saved / PROGRESS).read_text(encoding="utf-8")))
+
+    def save(
+        self,
+        kind: str,
+        progress: dict[str, Any],
+        *,
+        accelerator: Accelerator,
+        module: Objective,
+        optimizer: torch.optim.Optimizer | None,
+        describe: Callable[[Path, dict[str, Any]], None],
+    ) -> None:
+        """Write a checkpoint, to which `describe` adds tokenizer and card; with an optimizer it can be resumed.
+
+        Every process takes part, the first one writes.
+        """
+        weights = accelerator.get_state_dict(module)
+        state = None if optimizer is None else get_optimizer_state_dict(module, optimizer, options=_GATHERED)
+        if accelerator.is_main_process:
+            final = self.directory / f"{kind}-{progress['step']:07d}"
+            partial = final.with_name(final.name + TEMPORARY)
+            shutil.rmtree(partial, ignore_errors=True)
+            named = {name.removeprefix("model."): weight for name, weight in weights.items()}
+            accelerator.unwrap_model(module).model.save_pretrained(partial, state_dict=named)
+            if state is not None:
+                save_file(_flat(state["state"]), partial / OPTIMIZER)
+            (partial / PROGRESS).write_text(json.dumps(progress, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+            describe(partial, progress)
+            shutil.rmtree(final, ignore_errors=True)
+            partial.rename(final)
+            for stale in self.directory.glob(f"{kind}-*"):
+                if stale != final:
+                    shutil.rmtree(stale)
+        accelerator.wait_for_everyone()
+
+    def restore(self, module: Objective, optimizer: torch.optim.Optimizer) -> None:
+        """Optimizer state of the last checkpoint (its weights were loaded when the model was opened)."""
+        last = self.newest("last")
+        if last is None:
+            raise WorkFailed(f"{self.directory}: no checkpoint to resume from")
+        path = last / OPTIMIZER
+        state: dict[str, Any] = {"state": _nested(load_file(path))}
+        fresh = get_optimizer_state_dict(module, optimizer, options=_FULL)
+        names = [name for group in fresh["param_groups"] for name in group["params"]]  # type: ignore[index,union-attr]
+        missing = sorted(set(names) - state["state"].keys())
+        if missing:
+            raise WorkFailed(f"{path}: no state for {missing[0]}; start over with --overwrite")
+        set_optimizer_state_dict(module, optimizer, state | {"param_groups": fresh["param_groups"]}, options=_FULL)
+
+    def publish_best(self, target: Path) -> None:
+        """Copy the best checkpoint's files to where `from_pretrained` will look for them."""
+        best = self.newest("best") or self.newest("last")
+        if best is None:
+            raise WorkFailed(f"{self.directory}: no checkpoint was written")
+        target.mkdir(exist_ok=True)
+        for path in sorted(best.iterdir()):
+            if path.name not in (OPTIMIZER, PROGRESS):
+                partial = target / (path.name + TEMPORARY)
+                shutil.copyfile(path, partial)
+                partial.replace(target / path.name)
+
+    def drop_best(self) -> None:
+        """Remove `best-STEP` once its files are in place."""
+        best = self.newest("best")
+        if best is not None:
+            shutil.rmtree(best)
+
+
+def _flat(state: Any) -> dict[str, torch.Tensor]:
+    """State by parameter and kind, as flat names: `name|exp_avg`."""
+    return {f"{name}|{kind}": value.contiguous() for name, kinds in state.items() for kind, value in kinds.items()}
+
+
+def _nested(flat: dict[str, torch.Tensor]) -> dict[str, dict[str, torch.Tensor]]:
+    nested: dict[str, dict[str, torch.Tensor]] = {}
+    for key, value in flat.items():
+        name, _, kind = key.rpartition("|")
+        nested.setdefault(name, {})[kind] = value
+    return nested
+
+
+class Journal:
+    """Metrics of one run; on resume, lines past the checkpoint are taken back."""
+
+    def __init__(self, directory: Path, *, step: int, tensorboard: bool) -> None:
+        self.path = directory / METRICS
+        kept = [line for line in read_metrics(self.path) if line["step"] <= step] if step > 0 else []
+        self.path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        self.writer = _tensorboard(directory / "tensorboard", step) if tensorboard else None
+
+    def write(self, step: int, kind: str, figures: dict[str, float], *, clock: dict[str, float] | None = None) -> None:
+        """One line of figures (`train` or `valid`); `clock` figures, such as speed, go to TensorBoard only."""
+        line = {"step": step, "kind": kind, **figures}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        if self.writer is not None:
+            for name, value in (figures | (clock or {})).items():
+                self.writer.add_scalar(f"{kind}/{name}", value, step)
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of a journal; a last line cut short by a kill is dropped."""
+    if not path.exists():
+        return []
+    lines = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            break
+    return lines
+
+
+def plot(directory: Path) -> Path:
+    """Every figure of the journal over steps, training and validation together."""
+    lines = read_metrics(directory / METRICS)
+    names = sorted({name for line in lines for name in line} - {"step", "kind"})
+    columns = 3
+    rows = max(1, -(-len(names) // columns))
+    figure = Figure(figsize=(4 * columns, 2.6 * rows), layout="constrained")
+    for place, name in enumerate(names):
+        axes = figure.add_subplot(rows, columns, place + 1)
+        for kind, style in (("train", "-"), ("valid", "o-")):
+            points = [(line["step"], line[name]) for line in lines if line["kind"] == kind and name in line]
+            if points:
+                axes.plot(*zip(*points, strict=True), style, label=kind, markersize=3, linewidth=1)
+        axes.set_title(name.replace("_", " "), fontsize=9)
+        axes.tick_params(labelsize=7)
+        axes.legend(fontsize=7)
+    path = directory / "training.png"
+    figure.savefig(path, dpi=120, metadata={"Software": None})
+    return path
+
+
+def _tensorboard(directory: Path, step: int) -> Any:
+    """A TensorBoard writer, where TensorBoard is installed (the `tensorboard` extra)."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(directory), purge_step=step + 1 if step > 0 else None)

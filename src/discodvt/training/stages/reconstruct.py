@@ -1,0 +1,289 @@
+"""Stage `reconstruct`: a DiscoDVT reads stories into codes and writes them back (sections 3.2, 3.3 and 3.5).
+
+`LatentRecipe` and `LatentObjective` are also those of `warm-start`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from discodvt.config import LatentModel, Section, WordDropout
+from discodvt.data.batches import Batch
+from discodvt.errors import BadRequest
+from discodvt.model import DiscoDVT
+from discodvt.model.bottlenecks import bottleneck_class
+from discodvt.training import losses
+from discodvt.training.assembly import Corpus, FromScratch, Site
+from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed
+from discodvt.training.loop import step_seed
+from discodvt.training.stages import Figures, Objective, Stage, StageOutput, Tallies, Term
+from discodvt.training.validation import Watchdog, WatchdogLimits, bleu_1, code_counts, code_usage, marker_hits
+from discodvt.training.weights import plan_model
+
+
+class CodeLoss(Section):
+    """Weight of the paper's entropy term (section 3.5), and of three more for models grown from scratch."""
+
+    entropy: float = Field(default=0.1, ge=0)
+    batch_entropy: float = Field(
+        default=0.0, ge=0, description="Entropy of the codes of a whole micro-batch, maximised: use all of them"
+    )
+    position_entropy: float = Field(
+        default=0.0, ge=0, description="Entropy of the code distribution at each position, minimised: be certain"
+    )
+    bag_of_words: float = Field(default=0.0, ge=0, description="Story tokens predicted from the latent alone")
+
+
+class RelationLoss(CodeLoss):
+    relation: float = Field(default=0.1, ge=0, description="Codes are supervised with discourse relations")
+
+
+class Relaxation(Section):
+    """How soft and how noisy codes are while they are learned (equation 3)."""
+
+    temperature: float = Field(default=0.9, gt=0, description="At the first step")
+    min_temperature: float = Field(default=0.1, gt=0)
+    decay_rate: float = Field(
+        default=4e-4,
+        ge=0,
+        description="temperature * exp(-decay_rate * step); the paper's 1e-4 counts micro-batches, 4 a step",
+    )
+    min_temperature_at: float | None = Field(
+        default=None, gt=0, le=1, description="Instead of `decay_rate`: share of the run that ends at min_temperature"
+    )
+    noise_free: float = Field(
+        default=0.0, ge=0, le=1, description="Share of the run, at its start, without Gumbel noise"
+    )
+
+    @model_validator(mode="after")
+    def _falls(self) -> Self:
+        if self.min_temperature > self.temperature:
+            raise ValueError(f"min_temperature {self.min_temperature} is above temperature {self.temperature}")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class TemperatureSchedule:
+    """The temperature of the codes (section 4.2), a pure function of the step."""
+
+    start: float
+    minimum: float
+    decay_rate: float
+
+    @classmethod
+    def over(cls, total: int, relaxation: Relaxation) -> "TemperatureSchedule":
+        """With `min_temperature_at`, the rate that reaches the minimum at that share of the run."""
+        start, minimum, rate = relaxation.temperature, relaxation.min_temperature, relaxation.decay_rate
+        if relaxation.min_temperature_at is not None:
+            rate = math.log(start / minimum) / (relaxation.min_temperature_at * max(1, total))
+        return cls(start, minimum, rate)
+
+    def __call__(self, step: int) -> float:
+        return max(self.minimum, self.start * math.exp(-self.decay_rate * step))
+
+
+@dataclass(frozen=True, slots=True)
+class DeadCodeRestart:
+    """Give unused codes a new start, until a step."""
+
+    seed: int
+    until_step: float
+
+    def __call__(self, model: DiscoDVT, step: int, counts: Tensor) -> list[str]:
+        """Each unused code beside one of the most used; the same on every process. Counts are of a validation [K]."""
+        dead = torch.nonzero(counts == 0).flatten()
+        if not len(dead) or not 0 < step < self.until_step:
+            return []
+        used = counts.argsort(descending=True, stable=True)[: len(counts) - len(dead)]
+        busy = used[torch.arange(len(dead), device=used.device) % len(used)]
+        model.bottleneck.restart(dead, busy, generator=torch.Generator().manual_seed(step_seed(self.seed, step, 0)))
+        return [f"{len(dead)} dead codes restarted"]
+
+
+class LatentObjective(Objective):
+    """A DiscoDVT under reconstruction, entropy and relation losses."""
+
+    model: DiscoDVT
+
+    def __init__(
+        self,
+        model: DiscoDVT,
+        weights: CodeLoss,
+        *,
+        temperature: TemperatureSchedule,
+        watchdog: Watchdog | None = None,
+        restart: DeadCodeRestart | None = None,
+    ) -> None:
+        super().__init__(model)
+        self.temperature, self.watchdog, self.restart = temperature, watchdog, restart
+        self.terms = {"reconstruction": Term(1.0, "tokens"), "entropy": Term(-weights.entropy, "stories")}
+        if weights.batch_entropy > 0:
+            self.terms["batch_entropy"] = Term(-weights.batch_entropy, "stories")
+        if weights.position_entropy > 0:
+            self.terms["position_entropy"] = Term(weights.position_entropy, "stories")
+        if weights.bag_of_words > 0:
+            self.terms["bag_of_words"] = Term(weights.bag_of_words, "tokens")
+        if isinstance(weights, RelationLoss) and weights.relation > 0:
+            self.terms["relation"] = Term(weights.relation, "pairs")
+        else:
+            self.not_trained = ("relation_head",)
+
+    def forward(self, batch: Batch, step: int | None = None) -> StageOutput:
+        """In validation at argmax codes, and once more with every story under the plan of the next in the batch."""
+        model, validation = self.model, step is None
+        temperature = None if step is None else self.temperature(step)
+        reading = model.read(batch["story_ids"], batch["story_mask"], temperature=temperature, noise=batch.get("noise"))
+        latent = reading.latent
+        sums = {
+            "reconstruction": self._reconstruction(batch, latent),
+            "entropy": losses.code_entropy(reading.probabilities, reading.mask).sum(),
+        }
+        if "batch_entropy" in self.terms:
+            sums["batch_entropy"] = losses.batch_entropy(reading.probabilities, reading.mask) * len(reading.codes)
+        if "position_entropy" in self.terms:
+            sums["position_entropy"] = losses.position_entropy(reading.probabilities, reading.mask).sum()
+        if "bag_of_words" in self.terms:
+            sums["bag_of_words"] = losses.reconstruction(latent, batch["labels"], model.generator)
+        tallies = {"codes": code_counts(reading.codes, model.config.num_codes)}
+        if "relation" in self.terms:
+            logits = model.relation_head(latent, batch["pooling"], batch["pairs"])
+            sums["relation"] = losses.relation(logits, batch["relations"])
+            if validation:
+                tallies["relations"] = marker_hits(logits, batch["relations"])
+        if validation:
+            other = model.latent(reading.codes.roll(1, 0), latent.shape[1])
+            tallies["swapped"] = self._swapped(batch, other, own=sums["reconstruction"])
+        return StageOutput(sums, tallies)
+
+    def _reconstruction(self, batch: Batch, latent: Tensor) -> Tensor:
+        decoder_ids = batch.get("decoder_ids", batch["story_ids"])
+        states = self.model.decode(
+            batch["prompt_ids"], batch["prompt_mask"], decoder_ids, latent, use_cache=False
+        ).last_hidden_state
+        return losses.reconstruction(states, batch["labels"], self.model.generator)
+
+    @torch.no_grad()
+    def _swapped(self, batch: Batch, latent: Tensor, *, own: Tensor) -> Tensor:
+        """Loss under another story's plan, under its own, and tokens [3]; a story alone has nobody to swap with."""
+        tokens = (batch["labels"] != -100).sum()
+        swapped = torch.stack([self._reconstruction(batch, latent).double(), own.detach().double(), tokens.double()])
+        return swapped if len(latent) > 1 else torch.zeros_like(swapped)
+
+    def figures(self, tallies: Tallies) -> Figures:
+        figures = code_usage(tallies["codes"])
+        if "swapped" in tallies:
+            other, own, tokens = tallies["swapped"].tolist()
+            figures["swap_gap"] = (other - own) / max(1.0, tokens)
+        right, labelled = tallies["relations"].tolist() if "relations" in tallies else (0, 0)
+        return figures | ({"relation_accuracy": right / labelled} if labelled else {})
+
+    def schedule(self, step: int) -> Figures:
+        return {"temperature": self.temperature(step)}
+
+    def alarms(self, step: int, figures: Figures) -> list[str]:
+        return [] if self.watchdog is None else self.watchdog.alarms(step, figures)
+
+    def after_validation(self, step: int, tallies: Tallies) -> list[str]:
+        return [] if self.restart is None else self.restart(self.model, step, tallies["codes"])
+
+
+class LatentRecipe(FromScratch):
+    """What the stages that train codes have in common."""
+
+    model: LatentModel = LatentModel()
+    loss: CodeLoss = CodeLoss()
+    relaxation: Relaxation = Relaxation()
+    word_dropout: WordDropout = WordDropout()
+    watchdog: WatchdogLimits = WatchdogLimits()
+
+    def contradictions(self) -> list[str]:
+        wrong = super().contradictions()
+        try:
+            kind = bottleneck_class(self.model.bottleneck)
+        except ValueError as error:
+            return [*wrong, f"model.bottleneck: {error}"]
+        problem = kind.problem(self.model.num_codes)
+        wrong += [f"model.num_codes: {problem}"] if problem else []
+        if self.watchdog.restart_dead_codes and not kind.restartable:
+            wrong.append(
+                f"watchdog.restart_dead_codes: {self.model.bottleneck} codes have nothing to restart; switch it off"
+            )
+        return wrong
+
+    def check_sharded(self) -> None:
+        if self.watchdog.restart_dead_codes:
+            raise BadRequest("watchdog.restart_dead_codes: not with sharded weights (FSDP); switch it off")
+        if self.validation.select_by == "bleu-1":
+            raise BadRequest("validation.select_by: bleu-1 cannot be measured with sharded weights (FSDP); use loss")
+
+    def build(self, corpus: Corpus, site: Site) -> Stage:
+        model = plan_model(self.model, corpus.tokenizer, site.last)
+        if self.watchdog.restart_dead_codes and not model.bottleneck.restartable:
+            raise BadRequest(
+                f"watchdog.restart_dead_codes: {self.model.init} has codes ({model.config.bottleneck}) that have "
+                "nothing to restart; switch it off"
+            )
+        total = self.total(len(corpus.train))
+        train, valid = (
+            StoryFeed(
+                tokens,
+                pad=corpus.tokenizer.pad_token_id,
+                mask=corpus.tokenizer.mask_token_id,
+                seed=self.seed,
+                word_dropout=DropoutSchedule.over(total, self.word_dropout),
+                noise=Noise(
+                    model.config.tokens_per_code,
+                    model.bottleneck.noise_width,
+                    from_step=round(self.relaxation.noise_free * total),
+                ),
+            )
+            for tokens in (corpus.train, corpus.valid)
+        )
+        objective = LatentObjective(
+            model,
+            self.loss,
+            temperature=TemperatureSchedule.over(total, self.relaxation),
+            watchdog=Watchdog(
+                self.watchdog, round(self.watchdog.grace * total), restartable=model.bottleneck.restartable
+            ),
+            restart=DeadCodeRestart(self.seed, 0.8 * total) if self.watchdog.restart_dead_codes else None,
+        )
+
+        def measure() -> Figures:
+            """BLEU-1 of stories written under the plans of real ones, for the choice of the best checkpoint."""
+            score = bleu_1(
+                model,
+                valid,
+                corpus.tokenizer,
+                stories=self.validation.bleu_stories,
+                stories_per_batch=self.validation.stories_per_batch,
+                device=site.accelerator.device,
+                seed=self.seed,
+            )
+            return {"bleu_1": score}
+
+        by_bleu = self.validation.select_by == "bleu-1"
+        return self.staged(
+            objective,
+            train,
+            valid,
+            corpus,
+            stop_on_alarm=self.watchdog.on_alarm == "stop",
+            measure=measure if by_bleu else None,
+            score=(lambda step, figures: -figures["bleu_1"]) if by_bleu else None,
+        )
+
+
+class Reconstruct(LatentRecipe):
+    summary = "A DiscoDVT: a posterior that reads stories into codes and a generator that writes under them."
+
+    stage: Literal["reconstruct"]
+    loss: RelationLoss = RelationLoss()
+
+    @property
+    def reads_relations(self) -> bool:
+        return self.loss.relation > 0

@@ -76,7 +76,7 @@ def measured(home) -> dict:
 @pytest.fixture(scope="module")
 def studied(home) -> dict:
     return study_codes(home / "writer", home / "corpus", home / "studied", split="valid", story_tokens=POSITIONS,
-                       told_stories=3, page=code_page)  # fmt: skip
+                       example_stories=3, page=code_page)  # fmt: skip
 
 
 def test_losses_and_relations_are_those_of_training(home, measured):

@@ -1,4 +1,4 @@
-"""`discodvt codes`: what a model's codes stand for, what they are worth, and several models beside each other."""
+"""`discodvt codes`: what a model's codes stand for, what plans gain, and several models side by side."""
 
 from difflib import get_close_matches
 from pathlib import Path
@@ -56,7 +56,7 @@ def study(
     target: Target,
     split: Split = "test",
     max_stories: MaxStories = None,
-    told_stories: Annotated[int, typer.Option(min=0, help="Stories shown on the page.")] = 12,
+    example_stories: Annotated[int, typer.Option(min=0, help="Example stories shown on the page.")] = 12,
     prompt_tokens: PromptTokens = None,
     story_tokens: StoryTokens = None,
     overwrite: Overwrite = False,
@@ -73,7 +73,7 @@ def study(
         target,
         split=split,
         max_stories=max_stories,
-        told_stories=told_stories,
+        example_stories=example_stories,
         prompt_tokens=prompt_tokens,
         story_tokens=story_tokens,
         overwrite=overwrite,
@@ -114,7 +114,7 @@ def measure(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Measure reconstruction, the plan's worth, relations and the prior on held-out stories, with intervals."""
+    """Measure reconstruction, what plans gain, relations and the prior on held-out stories, with intervals."""
     from discodvt.evaluation.codes.measure import measure_codes
 
     with err.status("opening models") as status:
@@ -133,7 +133,7 @@ def measure(
             resamples=resamples,
             seed=seed,
             overwrite=overwrite,
-            tell=status.update,
+            status=status.update,
         )
     if json:
         print_json(found)

@@ -74,7 +74,7 @@ def make_resampler(stories: int, prompts: Sequence[str] | None, *, resamples: in
 
 
 def need_spread(resampler: Resampler, where: object) -> None:
-    """Refuse intervals over one story, or over the stories of one prompt: nothing tells how much they vary."""
+    """Refuse intervals over one story, or over the stories of one prompt: their spread is unknown."""
     if resampler.resamples and resampler.units < 2:
         raise BadRequest(
             f"{where}: intervals need more than one {resampler.named}; give more, or score without with `resamples` 0",

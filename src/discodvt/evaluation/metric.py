@@ -7,6 +7,7 @@ number of resamples from them: `StoryMean` from scores of each story, `PooledCou
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -93,6 +94,16 @@ class StoryMean:
     def under(self, weights: Weights) -> Floats:
         totals = weights.sum(axis=1, keepdims=True, dtype=np.float64)
         return np.asarray(sum_over_texts(weights, self.per_story) / totals)
+
+
+class PooledMetric:
+    """What metrics that pool all stories have in common, unless they say otherwise."""
+
+    direction: Direction = "higher"
+    unit: Unit = "fraction"
+    resampling: Resampling = "subsample"
+    per_story: None = None
+    too_few: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)

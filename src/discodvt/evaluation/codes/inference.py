@@ -228,13 +228,13 @@ def marker_pairs(planner: Planner, tokens: Tokens, plans: Ragged) -> EduPairs:
 
 @torch.no_grad()
 def prior_losses(prior: PlanPrior, tokens: Tokens, plans: Ragged, *, device: torch.device) -> tuple[Floats, Floats]:
-    """-log p of the codes of each plan [N], ends not counted: among codes alone, and with the end as a rival."""
+    """-log p of the codes of each plan [N], ends not counted: over codes alone, over codes and the end."""
     config = prior.config
     if plans.lengths.max() > config.max_position_embeddings - 1:
         raise BadRequest(f"plans of {plans.lengths.max()} codes; the prior has {config.max_position_embeddings} places")
     ids = {"bos": config.bos_token_id, "eos": config.eos_token_id, "pad": config.pad_token_id}
     feed = PlanFeed(tokens.prompts, plans, text_pad=config.text_pad_token_id, **ids)
-    alone, rivalled = np.zeros(len(plans)), np.zeros(len(plans))
+    codes_only, with_end = np.zeros(len(plans)), np.zeros(len(plans))
     for rows in in_order(feed.sort_keys, STORIES_PER_BATCH):
         batch = on_device(feed.batch(rows, step=None), device)
         logits = prior(
@@ -243,10 +243,10 @@ def prior_losses(prior: PlanPrior, tokens: Tokens, plans: Ragged, *, device: tor
         labels = batch["labels"]
         counted = (labels >= 0) & (labels < config.num_codes)
         chosen = logits.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
-        for losses, scores in ((alone, logits[..., : config.num_codes]), (rivalled, logits)):
+        for losses, scores in ((codes_only, logits[..., : config.num_codes]), (with_end, logits)):
             nats = (scores.logsumexp(-1) - chosen).where(counted, torch.zeros(()))
             losses[rows] = nats.sum(-1).double().cpu().numpy()
-    return alone, rivalled
+    return codes_only, with_end
 
 
 def _latent(model: DiscoDVT, plans: Ragged, rows: Rows, *, length: int, device: torch.device) -> Tensor:

@@ -2,7 +2,7 @@
 
 Reads a checkpoint, a split of an annotated corpus and its training split; with `against` also a plain seq2seq, with
 `without_relations` a model trained without the relation loss, and the checkpoint's prior where it has one. Writes
-`figures.json` and `figures.csv`. `comparison` sets measured runs beside each other, such as models with different
+`figures.json` and `figures.csv`. `comparison` sets measured runs side by side, such as models with different
 numbers of CNN layers (appendix A.1).
 """
 
@@ -53,7 +53,7 @@ COMPARED = (
     "utilisation",
 )
 COLUMNS = ("value", "low", "high", "n", "unit", "direction", "signature")
-Tell = Callable[[str], None]  # says what is being done
+Status = Callable[[str], None]  # shows what is being done
 
 
 def measure_codes(
@@ -72,9 +72,9 @@ def measure_codes(
     resamples: int = 1000,
     seed: int = 0,
     overwrite: bool = False,
-    tell: Tell = lambda what: None,
+    status: Status = lambda message: None,
 ) -> dict[str, Any]:
-    """Metric a checkpoint into `out`; returns what `figures.json` holds."""
+    """Measure a checkpoint into `out`; returns what `figures.json` holds."""
     if split == "train":
         raise BadRequest(
             "`split` train: figures are of held-out stories; the training split fits probe and bigram",
@@ -106,7 +106,7 @@ def measure_codes(
                 resampler = make_resampler(len(tokens["held"]), None, resamples=resamples, seed=seed)
                 need_spread(resampler, files["held"])
                 found = _figures(
-                    planner, tokens, models, Measured(resampler), train_file=files["train"], seed=seed, tell=tell
+                    planner, tokens, models, Measured(resampler), train_file=files["train"], seed=seed, status=status
                 )
             except BadRequest:
                 stage.abandon()
@@ -124,25 +124,25 @@ def _figures(
     *,
     train_file: Path,
     seed: int,
-    tell: Tell,
+    status: Status,
 ) -> dict[str, Any]:
     """All groups of figures over the held-out stories."""
     plain = open_plain(models["against"], planner) if "against" in models else None
-    other = _beside(planner, models["without_relations"]) if "without_relations" in models else None
+    other = _other_planner(planner, models["without_relations"]) if "without_relations" in models else None
     prior = open_prior(models["prior"], planner) if "prior" in models else None
 
-    tell(f"reading {len(tokens['held']):,} stories into plans")
+    status(f"encoding {len(tokens['held']):,} stories into plans")
     held = plan_gain.Stories(planner, tokens["held"], plans_of(planner, tokens["held"]))
-    tell("writing them back under their own plans and others'")
+    status("reconstruction under their own plans and under other stories' plans")
     groups = [plan_gain.reconstruction(held, plain, measured)]
-    tell(f"reading {len(tokens['train']):,} training stories into plans")
+    status(f"encoding {len(tokens['train']):,} training stories into plans")
     writer = models["prior"].resolve().parent if "prior" in models else None
     train_plans = _written(writer, train_file, planner, tokens["train"]) or plans_of(planner, tokens["train"])
     train = plan_gain.Stories(planner, tokens["train"], _first(train_plans, len(tokens["train"])))
-    tell("telling relations from plans")
+    status("relation accuracies and probe")
     groups.append(plan_gain.relations(held, train, other, measured, seed=seed))
     if prior is not None:
-        tell("holding the prior against a unigram and a bigram")
+        status("perplexities of the prior, a unigram and a bigram")
         groups.append(plan_gain.prior(held, prior, train_plans, measured))
     utilised = Ratio(utilisation(held.plans), np.ones(len(held.plans)))
     share = measured.figure("distinct codes by codes of a plan, mean over stories", utilised, unit="fraction")
@@ -159,7 +159,7 @@ def _figures(
     }
 
 
-def _beside(planner: Planner, source: Path) -> Planner:
+def _other_planner(planner: Planner, source: Path) -> Planner:
     """Another planner that reads the very same subwords."""
     same_subwords(source, planner)
     return open_planner(source, prompt_tokens=planner.prompt_tokens, story_tokens=planner.story_tokens)

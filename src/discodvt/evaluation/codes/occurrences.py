@@ -146,9 +146,9 @@ def cut_segments(
     kept: list[Example] = []
     ids: list[Int32s] = []
     ends: list[Int32s] = []
-    told = (story for story in stories if story.story.strip())
+    texts = (story for story in stories if story.story.strip())
     shift = len(as_input(""))
-    while block := list(islice(told, 1024)):
+    while block := list(islice(texts, 1024)):
         encoded = tokenizer.backend_tokenizer.encode_batch(
             [as_input(story.story) for story in block], add_special_tokens=False
         )
@@ -221,9 +221,9 @@ def _markers_at(segments: Segments) -> Ints:
     """For every subword the marker that begins in it, or -1."""
     found = np.full(len(segments.ids.values), -1, dtype=np.int64)
     for row, story in enumerate(segments.stories):
-        spoken = [(match.start(), match[1].lower()) for match in _MARKER.finditer(story.story)]
-        places = np.searchsorted(segments.ends[row], [start for start, _ in spoken], side="right")
-        for place, (_, marker) in zip(places, spoken, strict=True):
+        found_markers = [(match.start(), match[1].lower()) for match in _MARKER.finditer(story.story)]
+        places = np.searchsorted(segments.ends[row], [start for start, _ in found_markers], side="right")
+        for place, (_, marker) in zip(places, found_markers, strict=True):
             if place < len(segments.ends[row]):
                 found[segments.ids.offsets[row] + place] = MARKERS.index(marker)
     return found

@@ -205,16 +205,18 @@ def prior(held: Stories, model: PlanPrior, train_plans: Ragged, measured: Measur
         single.losses(held.plans),
         double.losses(held.plans),
     )
-    alone, rivalled, unigram, bigram = map(held.per_code, losses)
+    codes_only, with_end, unigram, bigram = map(held.per_code, losses)
     found = {
-        "prior_perplexity": measured.figure("prior, among codes alone, ends not counted", alone, **perplexity),
+        "prior_perplexity": measured.figure("prior, among codes alone, ends not counted", codes_only, **perplexity),
         "prior_perplexity_rivalled": measured.figure(
-            "prior, the end of the plan a rival of every code, ends not counted", rivalled, **perplexity
+            "prior, the end of the plan a rival of every code, ends not counted", with_end, **perplexity
         ),
         "unigram_perplexity": measured.figure("unigram of training plans", unigram, **perplexity),
         "bigram_perplexity": measured.figure("bigram of training plans, smoothed", bigram, **perplexity),
-        "prior_to_unigram": measured.figure("prior_perplexity / unigram_perplexity, paired", alone, unigram, **ratio),
-        "prior_to_bigram": measured.figure("prior_perplexity / bigram_perplexity, paired", alone, bigram, **ratio),
+        "prior_to_unigram": measured.figure(
+            "prior_perplexity / unigram_perplexity, paired", codes_only, unigram, **ratio
+        ),
+        "prior_to_bigram": measured.figure("prior_perplexity / bigram_perplexity, paired", codes_only, bigram, **ratio),
     }
     facts = {
         "code_model_plans": len(train_plans),

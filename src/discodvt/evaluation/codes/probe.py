@@ -1,8 +1,8 @@
-"""A probe: how much of the relations can be told from frozen plans by a fresh head (section 3.3).
+"""A probe: how well a fresh head predicts relations from frozen plans (section 3.3).
 
 The head is the model's own kind, new for every probe, trained on the mean latents of EDU pairs at argmax codes. Latents
 are first brought to mean 0 and variance 1 per dimension, which the head's first layer could undo, so that models
-whose latents differ in scale are trained alike. Training goes on until the loss of every tenth story stands still:
+whose latents differ in scale are trained alike. Training stops when the loss on every tenth story no longer falls:
 probes stopped at a fixed early step rank models by how fast they are learned, which can turn a comparison round.
 """
 

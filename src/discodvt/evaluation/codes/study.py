@@ -38,7 +38,7 @@ def study_codes(
     *,
     split: str = "test",
     max_stories: int | None = None,
-    told_stories: int = 12,
+    example_stories: int = 12,
     prompt_tokens: int | None = None,
     story_tokens: int | None = None,
     overwrite: bool = False,
@@ -49,7 +49,7 @@ def study_codes(
     settings = {
         "split": split,
         "max_stories": max_stories,
-        "told_stories": told_stories,
+        "example_stories": example_stories,
         "prompt_tokens": prompt_tokens,
         "story_tokens": story_tokens,
     }
@@ -58,7 +58,9 @@ def study_codes(
     with open_stage(out, STAGE, config=settings, inputs=inputs, overwrite=overwrite) as stage:
         if not stage.complete:
             try:
-                found = _study(planner, path, max_stories=max_stories, told_stories=told_stories) | {"split": split}
+                found = _study(planner, path, max_stories=max_stories, example_stories=example_stories) | {
+                    "split": split
+                }
             except BadRequest:
                 stage.abandon()
                 raise
@@ -73,7 +75,7 @@ def study_codes(
         return held
 
 
-def _study(planner: Planner, path: Path, *, max_stories: int | None, told_stories: int) -> dict[str, Any]:
+def _study(planner: Planner, path: Path, *, max_stories: int | None, example_stories: int) -> dict[str, Any]:
     """Read the split into plans, and describe the codes in them."""
     config = planner.model.config
     tokens = tokens_of(planner, path, limit=max_stories)
@@ -92,7 +94,7 @@ def _study(planner: Planner, path: Path, *, max_stories: int | None, told_storie
         "stories": len(tokens),
         "usage": usage_of(plans, vocabulary=config.num_codes, tokens_per_code=config.tokens_per_code),
         "codes": describe_codes(occurrences, segments, tokens, embedding.numpy()),
-        "told": segmented_stories(occurrences, segments, told_stories),
+        "told": segmented_stories(occurrences, segments, example_stories),
     }
 
 
@@ -122,7 +124,7 @@ def _write_table(path: Path, entries: list[Entry]) -> None:
 
 
 def describe_codes(occurrences: Occurrences, segments: Segments, tokens: Tokens, embedding: Floats) -> list[Entry]:
-    """An entry for every code in use, the commonest first; `embedding` [K, E] tells which codes are near."""
+    """An entry for every code in use, the commonest first; `embedding` [K, E] gives the nearest codes."""
     phrases = find_phrases(occurrences, segments)
     relations = relation_counts(occurrences, tokens, segments.tokens_per_code)
     counts, places, positions = occurrences.counts, occurrences.places(), occurrences.mean_positions()
@@ -210,7 +212,7 @@ def _neighbours(counts: Ints, everywhere: Ints) -> list[Entry]:
 def _examples(rows: Ints, occurrences: Occurrences, segments: Segments) -> list[Entry]:
     """Occurrences spread over the split, each with the text before and after."""
     begins = occurrences.index[rows] * segments.tokens_per_code
-    spoken = rows[
+    with_text = rows[
         begins < segments.ids.lengths[occurrences.story[rows]]
     ]  # not where nothing but the story's end is left
     return [
@@ -220,7 +222,7 @@ def _examples(rows: Ints, occurrences: Occurrences, segments: Segments) -> list[
             "text": _text(row, occurrences, segments),
             "after": _text(row, occurrences, segments, 1),
         }
-        for row in spoken[_spread(len(spoken))].tolist()
+        for row in with_text[_spread(len(with_text))].tolist()
     ]
 
 

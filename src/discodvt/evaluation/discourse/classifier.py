@@ -85,7 +85,7 @@ class RelationClassifier(PreTrainedModel):
         return logits
 
     def _init_weights(self, module: nn.Module) -> None:
-        """The head keeps PyTorch's own initialisation; the encoder is a model of its own and sees to its."""
+        """The head keeps PyTorch's initialization; the encoder initializes itself."""
         if module is self.head:
             self.head.reset_parameters()
 

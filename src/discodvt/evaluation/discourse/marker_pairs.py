@@ -91,11 +91,11 @@ def read_paired(
     file = reference_file(path, split)
     if file.suffix == ".parquet" and _annotated(file):
         return list(annotated_stories(file))
-    told = read_story_lines(file)
+    records = read_story_lines(file)
     stories = []
-    for story, annotation in zip(told, Annotator(parser).annotate_many(each.story for each in told), strict=True):
+    for story, annotation in zip(records, Annotator(parser).annotate_many(each.story for each in records), strict=True):
         stories.append(PairedStory(story, list(pairs_in(story.story, annotation.edus, annotation.relations))))
-        progress(len(stories), len(told))
+        progress(len(stories), len(records))
     return stories
 
 
@@ -106,8 +106,8 @@ def annotated_stories(file: Path) -> Iterator[PairedStory]:
         edus = [(edu["start"], edu["end"]) for edu in row["edus"]]
         if len(row["relations"]) != max(0, len(edus) - 1):
             raise BadRequest(f"{where}: {len(edus)} EDUs with {len(row['relations'])} relations; annotate it again")
-        told = StoryLine(where, row["id"], row["prompt"], row["story"])
-        yield PairedStory(told, list(pairs_in(row["story"], edus, row["relations"])))
+        record = StoryLine(where, row["id"], row["prompt"], row["story"])
+        yield PairedStory(record, list(pairs_in(row["story"], edus, row["relations"])))
 
 
 def annotated_pairs(file: Path) -> Iterator[Pair]:

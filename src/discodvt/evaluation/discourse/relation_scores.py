@@ -156,7 +156,7 @@ def share_scores(counts: Floats) -> PooledCounts:
 
 
 def entropy_score(counts: Floats) -> PooledCounts:
-    """Entropy of the category shares; the paper holds more for better."""
+    """Entropy of the category shares; more is better, as in the paper."""
     return PooledCounts(
         names=("entropy",),
         definitions=("relation-entropy:bits|over:categories",),

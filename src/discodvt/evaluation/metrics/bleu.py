@@ -13,11 +13,11 @@ sacrebleu turns the sums into a score. Fractions, not percent.
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from discodvt.evaluation.metric import Direction, Floats, Ints, Resampling, StoryMean, Unit, Weights
+from discodvt.evaluation.metric import Floats, Ints, PooledMetric, Resampling, StoryMean, Weights
 from discodvt.evaluation.metrics.ngrams import NgramCounts, Parts
 from discodvt.evaluation.metrics.word_tokens import Text, WordTokens, as_line
 
@@ -58,7 +58,7 @@ def _matches(grams: NgramCounts) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class CorpusBleu:
+class CorpusBleu(PooledMetric):
     """BLEU and rBLEU of stories paired with references."""
 
     matches: Ints  # [N, orders]
@@ -66,11 +66,7 @@ class CorpusBleu:
     reference: Ints
     signature: str
     names: tuple[str, ...] = ("BLEU", "rBLEU")
-    direction: Direction = "higher"
-    unit: Unit = "fraction"
     resampling: Resampling = "bootstrap"
-    per_story: None = None
-    too_few: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def definitions(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Distinct-n (Li et al. 2016): distinct n-grams over all n-grams of the lower-cased stories together.
 
 Paper mode counts, as the authors' script does, only n-grams whose tokens all occur in the lower-cased references. The
-plain ratio falls with the amount of text, so two systems that write at different length cannot be told apart by it.
+plain ratio falls with the amount of text, so systems that write at different lengths cannot be compared by it.
 Modern mode rarefies instead (Hurlbert 1971; for words HD-D, McCarthy & Jarvis 2010): the expected share of distinct
 n-grams in a random sample of k of them, exact by the hypergeometric distribution. k is a quarter of the n-grams of the
 shortest of references and stories, stands in the signature, and is common to the systems of a comparison. Expectation-
@@ -9,8 +9,8 @@ adjusted distinct (Liu et al. 2022) was left aside: its correction assumes unifo
 Over a handful of n-grams halves say little: such a score says `too_few` and is not tested.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import gammaln
 
-from discodvt.evaluation.metric import Direction, Floats, Resampling, Unit, Weights, sum_over_texts, too_few
+from discodvt.evaluation.metric import Floats, PooledMetric, Weights, sum_over_texts, too_few
 from discodvt.evaluation.metrics.ngrams import Parts, count_ngrams, sum_over_ngrams
 from discodvt.evaluation.metrics.word_tokens import WordTokens
 
@@ -26,17 +26,14 @@ ORDERS = (4, 5)
 
 
 @dataclass(frozen=True)
-class Distinct:
+class Distinct(PooledMetric):
     """D-n, or with sample sizes LD-n, of one system's stories."""
 
     names: tuple[str, ...]
     definitions: tuple[str, ...]
     grams: tuple[Parts, ...]  # one for each name
     samples: tuple[int, ...] | None  # None: all n-grams, not a sample
-    direction: Direction = "higher"
-    unit: Unit = "fraction"
-    resampling: Resampling = "subsample"
-    per_story: None = None
+    too_few: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def values(self) -> Floats:
@@ -49,13 +46,6 @@ class Distinct:
             [pool.rarefied_share(weights, sample) for pool, sample in zip(self._pools, self.samples, strict=True)],
             axis=1,
         )
-
-    @cached_property
-    def too_few(self) -> dict[str, str]:
-        totals = [int(pool.totals.sum()) for pool in self._pools]
-        if self.samples is not None:  # of the references and the other system, whoever has fewest
-            totals = [min(total, 4 * sample) for total, sample in zip(totals, self.samples, strict=True)]
-        return too_few(dict(zip(self.names, totals, strict=True)), "n-grams")
 
     @cached_property
     def _pools(self) -> list["_Pool"]:
@@ -110,28 +100,35 @@ def distinct(stories: WordTokens, references: WordTokens) -> Distinct:
     lowered = stories.lower()
     known = np.zeros(len(stories.vocabulary), dtype=bool)
     known[references.lower().ids] = True
+    grams = tuple(count_ngrams([lowered], ORDERS, allowed=known).values())
+    names = tuple(f"D-{order}" for order in ORDERS)
+    counted = [sum(int(part.count.sum()) for part in parts) for parts in grams]
     return Distinct(
-        names=tuple(f"D-{order}" for order in ORDERS),
+        names=names,
         definitions=tuple(
             f"distinct:{order}|case:lower|tokens-known-to:references|tok:{stories.tokenizer}" for order in ORDERS
         ),
-        grams=tuple(count_ngrams([lowered], ORDERS, allowed=known).values()),
+        grams=grams,
         samples=None,
+        too_few=too_few(dict(zip(names, counted, strict=True)), "n-grams"),
     )
 
 
 def length_corrected_distinct(stories: WordTokens, *, alongside: Sequence[WordTokens]) -> Distinct:
     """LD-4 and LD-5; `alongside` holds the references, and the other system of a comparison."""
     lowered = stories.lower()
-    samples = tuple(min(_gram_total(each, order) for each in (stories, *alongside)) // 4 for order in ORDERS)
+    fewest = [min(_gram_total(each, order) for each in (stories, *alongside)) for order in ORDERS]
+    samples = tuple(total // 4 for total in fewest)
+    names = tuple(f"LD-{order}" for order in ORDERS)
     return Distinct(
-        names=tuple(f"LD-{order}" for order in ORDERS),
+        names=names,
         definitions=tuple(
             f"distinct:{order}|rarefied-to:{sample}|case:lower|tok:{stories.tokenizer}"
             for order, sample in zip(ORDERS, samples, strict=True)
         ),
         grams=tuple(count_ngrams([lowered], ORDERS).values()),
         samples=samples,
+        too_few=too_few(dict(zip(names, fewest, strict=True)), "n-grams"),
     )
 
 

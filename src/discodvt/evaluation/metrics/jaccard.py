@@ -6,30 +6,25 @@ their absolute differences, that ratio is (s - d) / (s + d). An order of which n
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from discodvt.evaluation.metric import Direction, Floats, Resampling, Unit, Weights, sum_over_texts
+from discodvt.evaluation.metric import Floats, PooledMetric, Weights, sum_over_texts
 from discodvt.evaluation.metrics.ngrams import Parts, sum_over_ngrams
 
 ORDERS = (2, 3)
 
 
 @dataclass(frozen=True)
-class Jaccard:
+class Jaccard(PooledMetric):
     """MSJ-n of stories paired with references."""
 
     grams: Mapping[int, Parts]  # order 1 .. 3, side 0 stories, side 1 references
     tokenizer: str
     names: tuple[str, ...] = tuple(f"MSJ-{order}" for order in ORDERS)
-    direction: Direction = "higher"
-    unit: Unit = "fraction"
-    resampling: Resampling = "subsample"
-    per_story: None = None
-    too_few: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def definitions(self) -> tuple[str, ...]:

@@ -4,8 +4,8 @@ The package measures how far two clouds of features lie apart. It opens models b
 are taken here, as it would take them: of each text the last layer's state at the last token.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import version
@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from discodvt.checkpoints import Checkpoint, best_device
 from discodvt.errors import BadRequest
 from discodvt.evaluation.encoder import open_encoder
-from discodvt.evaluation.metric import Direction, Floats, Resampling, Unit, Weights
+from discodvt.evaluation.metric import Floats, PooledMetric, Resampling, Weights
 from discodvt.evaluation.metrics.word_tokens import Text, as_line
 
 LONGEST_TOKENS = 1024  # of a text, as in the package
@@ -25,17 +25,13 @@ TEXTS_PER_BATCH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Mauve:
+class Mauve(PooledMetric):
     """One number for two sets of texts; without interval, since each resample would cluster all texts again."""
 
     values: Floats
     definitions: tuple[str, ...]
     names: tuple[str, ...] = ("MAUVE",)
-    direction: Direction = "higher"
-    unit: Unit = "fraction"
     resampling: Resampling = "none"
-    per_story: None = None
-    too_few: Mapping[str, str] = field(default_factory=dict)
 
     def under(self, weights: Weights) -> Floats:
         raise NotImplementedError("MAUVE is not resampled")

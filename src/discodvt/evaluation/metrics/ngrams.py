@@ -134,7 +134,7 @@ class _Line:
     head_order: int = 1
 
     def bits(self, order: int) -> int:
-        """How many bits tell n-grams apart."""
+        """How many bits an n-gram needs."""
         return self.head_bits + (order - self.head_order) * self.token_bits
 
     def grams(self, piece: slice, order: int) -> Ints:
@@ -206,7 +206,7 @@ def _count(keys: Ints, *, owner_bits: int, side_bits: int, texts: int) -> NgramC
 
 
 def _bits(size: int) -> int:
-    """How many bits tell `size` things apart."""
+    """How many bits number `size` things."""
     return max(size - 1, 0).bit_length()
 
 

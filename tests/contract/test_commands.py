@@ -83,7 +83,7 @@ def check_options(words: list[str]) -> None:
     command, _, rest = find_command(words)
     known = options_of(command)
     named = [word.partition("=")[0] for word in rest if re.match(r"--?[a-z]", word)]
-    assert [name for name in named if name not in known] == [], f"discodvt {' '.join(words)}"
+    assert [name for name in named if name not in known and name != "--help"] == [], f"discodvt {' '.join(words)}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
@@ -114,7 +114,7 @@ def test_files_targets_and_extras_a_page_names_exist(page: Path) -> None:
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([\w-]+):", makefile, flags=re.MULTILINE))
-    assert set(re.findall(r"^make ([\w-]+)", code, flags=re.MULTILINE)) <= targets
+    assert set(re.findall(r"^make (?:\w+=\S+ )*([\w-]+)", code, flags=re.MULTILINE)) <= targets
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     asked = re.findall(r"(?:discodvt|\.)\[([\w,]+)\]", code)
     assert {extra for group in asked for extra in group.split(",")} <= set(extras)
@@ -146,3 +146,21 @@ def test_a_wrong_line_is_found() -> None:
     parse(words_of("discodvt report RUN... --out DIR [--paper wikiplots|writingprompts] [--examples N] [--json]")[1:])
     with pytest.raises(AssertionError):
         check_options(["codes", "measure", "--examples"])
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_path_of_the_map_exists(page: str) -> None:
+    """Code spans that are paths, from the root or from src/discodvt; NAME is a file to be made in a folder there."""
+    text = FENCED.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    written = {"train.parquet", "valid.parquet", "test.parquet", "manifest.json"}  # by stages
+    path = re.compile(r"[\w.-]+/[\w./-]*|[\w-]+\.(?:py|md|toml|json|parquet)")
+    spans = {span for span in re.findall(r"`([^`\n]+)`", text) if path.fullmatch(span)} - written
+    assert len(spans) > 5
+    places = (ROOT, ROOT / "src/discodvt")
+    named = sorted(re.sub(r"NAME\.\w+$", "", span) for span in spans)
+    assert [name for name in named if not any((place / name).exists() for place in places)] == []
+    for name, home in re.findall(r"`(\w+)` (?:in|of) `([\w/]+\.py)`", text):
+        source = (ROOT / "src/discodvt" / home).read_text(encoding="utf-8")
+        assert re.search(rf"^ *(?:(?:def|class) {name}\b|{name}\b.*=)", source, flags=re.MULTILINE), f"{name} in {home}"
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    assert [link for link in links if not ((ROOT / page).parent / link).exists()] == []

@@ -107,7 +107,7 @@ def test_killed_while_a_line_is_written_and_resumed(run, tmp_path):
 
     def torn(self: StoriesFile, record) -> None:
         line = record.as_line().encode()
-        self._output.append(line if record.id != "5#1" else line[: len(line) // 2])
+        self.output.append(line if record.id != "5#1" else line[: len(line) // 2])
         if record.id == "5#1":
             os.kill(os.getpid(), signal.SIGKILL)
 

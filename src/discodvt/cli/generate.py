@@ -77,16 +77,10 @@ def generate(
 
     given = None if plan is None else typed_plan(plan)
     options: dict[str, Any] = {
-        "min_tokens": min_tokens,
-        "max_tokens": max_tokens,
-        "min_codes": min_codes,
-        "max_codes": max_codes,
-        "top_p": top_p,
-        "top_k": top_k,
-        "min_p": min_p,
-        "temperature": temperature,
+        "min_tokens": min_tokens, "max_tokens": max_tokens, "min_codes": min_codes, "max_codes": max_codes,
+        "top_p": top_p, "top_k": top_k, "min_p": min_p, "temperature": temperature,
         "repetition_penalty": repetition_penalty,
-    }
+    }  # fmt: skip
     params = SamplingParams(greedy=greedy, **{name: value for name, value in options.items() if value is not None})
     total = len(asked) * stories_each
     live = total == 1 and out.is_terminal and not (json or output)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discodvt.artefacts import OutputFile, file_hash, open_output_file
 from discodvt.errors import BadRequest
@@ -26,13 +26,8 @@ if TYPE_CHECKING:
     from discodvt.writing.writer import StoryWriter
 
 MODEL_FILES = (
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "vocab.json",
-    "merges.txt",
-    "model*.safetensors",
-)
+    "config.json", "generation_config.json", "tokenizer.json", "vocab.json", "merges.txt", "model*.safetensors"
+)  # fmt: skip
 
 
 def write_stories(
@@ -75,8 +70,8 @@ def write_stories(
         for story in written_from(file.held):
             file.add(story)
             yield story
-        if not file.complete:
-            file.finish(stories=len(ids))
+        if not file.output.complete:
+            file.output.finish(stories=len(ids))
 
 
 def in_order(stories: Iterable[Story], first: int) -> Iterator[Story]:
@@ -89,24 +84,15 @@ def in_order(stories: Iterable[Story], first: int) -> Iterator[Story]:
             first += 1
 
 
-class StoriesFile:
-    """An output file of stories. `open_stories` makes it."""
+class StoriesFile(NamedTuple):
+    """An output file of stories; `held` of them were left by earlier runs of the same request."""
 
-    def __init__(self, output: OutputFile, *, held: int) -> None:
-        self._output = output
-        self.held = held  # stories that earlier runs of the same request left
-
-    @property
-    def complete(self) -> bool:
-        return self._output.complete
+    output: OutputFile
+    held: int
 
     def add(self, story: Story) -> None:
         """Append a story; once this returns, a killed process does not lose it."""
-        self._output.append(story.as_line().encode())
-
-    def finish(self, **facts: Any) -> None:
-        """Write the manifest: the file is complete from here on."""
-        self._output.finish(**facts)
+        self.output.append(story.as_line().encode())
 
 
 @contextmanager
@@ -115,9 +101,8 @@ def open_stories(
 ) -> Iterator[StoriesFile]:
     """Lock the file for the stories `ids` of the request `config`, and read what it already holds of them."""
     with open_output_file(path, "generate", config=config, overwrite=overwrite) as output:
-        stories = StoriesFile(output, held=_held(output, ids))
         try:
-            yield stories
+            yield StoriesFile(output, _held(output, ids))
         except BadRequest:
             if path.stat().st_size == 0:  # else there are stories to go on from
                 output.abandon()

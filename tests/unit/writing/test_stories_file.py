@@ -23,7 +23,7 @@ def write(path: Path, *, first: int = 0, stop: int = 3, **changes) -> None:
         for id in IDS[first:stop]:
             stories.add(record(id))
         if stop == len(IDS):
-            stories.finish(stories=stop)
+            stories.output.finish(stories=stop)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_file_cut_at_any_byte_ends_as_the_whole_one(whole, tmp_path, torn):
 def test_a_finished_file_is_left_alone(whole):
     before = {path: path.stat().st_mtime_ns for path in whole.parent.iterdir()}
     with open_stories(whole, IDS, config=CONFIG) as stories:
-        assert stories.complete
+        assert stories.output.complete
         assert stories.held == 3
     assert {path: path.stat().st_mtime_ns for path in whole.parent.iterdir()} == before
 
@@ -94,7 +94,7 @@ def test_what_is_overwritten_stays_until_the_new_stories_are_complete(whole):
         assert stories.held == 1
         for id in IDS[1:]:
             stories.add(record(id))
-        stories.finish(stories=3)
+        stories.output.finish(stories=3)
     assert names(whole.parent) == ["whole.jsonl", "whole.jsonl.manifest.json"]
 
 
@@ -112,7 +112,7 @@ def test_a_kill_while_stories_are_set_aside_loses_nothing(whole, monkeypatch):
             pass
     assert not whole.exists()
     with open_stories(whole, IDS, config=CONFIG) as stories:
-        assert (stories.complete, stories.held) == (True, 3)
+        assert (stories.output.complete, stories.held) == (True, 3)
     assert whole.read_bytes() == before
     assert names(whole.parent) == ["whole.jsonl", "whole.jsonl.manifest.json"]
 

@@ -23,6 +23,7 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -142,12 +143,12 @@ class ResumableOutput(ABC):
         if held.get("stage") != self.request["stage"]:
             raise BadRequest(f"{self.path}: holds {state} `{held.get('stage')}`; choose another {self.kind}")
         config = list(differences(held.get("config", {}), self.request["config"]))
-        other = [f"config ({_listed(config)})"] if any(key not in may_change for key, _, _ in config) else []
+        other = [f"another config ({_listed(config)})"] if any(key not in may_change for key, *_ in config) else []
         inputs = [name for name, *_ in differences(held.get("inputs", {}), self.request.get("inputs", {}))]
-        other += [f"{'inputs' if len(inputs) > 1 else 'input'} ({', '.join(inputs)})"] if inputs else []
+        other += [f"{'other inputs' if len(inputs) > 1 else 'another input'} ({', '.join(inputs)})"] if inputs else []
         if other:
             raise BadRequest(
-                f"{self.path}: holds {state} `{held['stage']}` with another {' and another '.join(other)}; "
+                f"{self.path}: holds {state} `{held['stage']}` with {' and '.join(other)}; "
                 f"choose another {self.kind}, or replace it with `overwrite`",
                 parameter="overwrite",
             )
@@ -178,6 +179,7 @@ class StageDirectory(ResumableOutput):
             yield partial
 
     def write_json(self, name: str, value: Any) -> None:
+        (self.directory / name).parent.mkdir(parents=True, exist_ok=True)
         _write_json(self.directory / name, value)
 
     def abandon(self) -> None:
@@ -246,6 +248,14 @@ class OutputFile(ResumableOutput):
     def _forget_replaced(self) -> None:
         for path in (self.manifest, self.path):
             self._aside(path).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StageFacts:
+    """What a stage returns: the facts of its manifest, and whether they were there already."""
+
+    facts: dict[str, Any]
+    already_complete: bool = False
 
 
 @contextmanager

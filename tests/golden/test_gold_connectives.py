@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from discodvt.discourse import MARKERS, Annotator
-from discodvt.discourse.gold import read_conllu
-from discodvt.discourse.selftest import selftest
+from discodvt.discourse.gold import read_conllu, selftest
 from discodvt.errors import BadRequest
 
 

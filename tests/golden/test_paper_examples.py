@@ -4,9 +4,8 @@ import pytest
 from golden.paper_examples import EXAMPLES, Example
 
 from discodvt.discourse import Annotation, Annotator
-from discodvt.discourse.annotation import Sentence, annotate_sentences
-from discodvt.discourse.schemes import CLEARNLP, UD1, UD2, Scheme
-from discodvt.discourse.trees import Tree
+from discodvt.discourse.annotation import annotate_sentences
+from discodvt.discourse.trees import CLEARNLP, UD1, UD2, Scheme, Sentence, Tree
 
 OLD_LABELS = {"obj": "dobj", "nsubj:pass": "nsubjpass", "aux:pass": "auxpass"}
 

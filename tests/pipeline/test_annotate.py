@@ -7,16 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from discodvt.artefacts import open_stage
+from discodvt.artefacts import open_stage, read_manifest
 from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, read_rows, write_rows
 from discodvt.discourse import Annotator
-from discodvt.discourse.stage import annotate_corpus
+from discodvt.discourse.annotate_corpus import annotate_corpus
 from discodvt.errors import BadRequest, WorkFailed
 
 SENTENCES = (
@@ -110,6 +111,39 @@ def test_killed_and_rerun_gives_the_same_bytes(corpus: Path, undisturbed: Path, 
     assert contents(out) == contents(undisturbed)
 
 
+def test_interrupted_workers_say_nothing(corpus: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "discodvt", "annotate", str(corpus), str(tmp_path / "out"), "--workers", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not (tmp_path / "out" / "stage.json").exists():
+        time.sleep(0.01)
+    time.sleep(0.7)  # the workers are importing
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    assert process.communicate()[1].count("\n") == 1
+    assert process.returncode == 130
+
+
+def test_counts_are_those_of_the_shards(corpus: Path, undisturbed: Path) -> None:
+    facts = read_manifest(undisturbed)["facts"]
+    for split, fact in facts.items():
+        rows = list(read_rows(undisturbed / f"{split}.parquet", ANNOTATED_SCHEMA))
+        relations = Counter(label for row in rows for label in row["relations"])
+        assert fact == {
+            "stories": len(rows),
+            "edus": sum(len(row["edus"]) for row in rows),
+            "relations": dict(sorted(relations.items())),
+        }
+
+
+def test_shards_of_another_version_are_refused(tmp_path: Path) -> None:
+    corpus, out = make_corpus(tmp_path / "corpus", train=3), tmp_path / "out"
+    with open_stage(out, "annotate", config={"parser": "bundled"}, inputs=[corpus / "train.parquet"]) as stage:
+        row = {"id": "1", "prompt": "", "story": "x", "edus": [{"start": 0, "end": 1}], "relations": []}
+        with stage.writing("shards/train-000000.parquet") as path:
+            write_rows(path, [row], ANNOTATED_SCHEMA)
+    with pytest.raises(WorkFailed, match="made by another version; start over with `overwrite`"):
+        annotate_corpus(corpus, out)
+
+
 def test_a_finished_directory_is_left_alone(corpus: Path, undisturbed: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in undisturbed.iterdir()}
     result = annotate(corpus, undisturbed)
@@ -141,7 +175,7 @@ def test_wrong_requests(corpus: Path, undisturbed: Path, tmp_path: Path) -> None
     refused(annotate(), "CORPUS")
     refused(annotate(corpus, tmp_path / "out", "--parser", "wrong"), "unknown parser")
     other = make_corpus(tmp_path / "other", train=3)
-    refused(annotate(other, undisturbed), "another input (train.parquet)", "--overwrite")
+    refused(annotate(other, undisturbed), "other inputs (train.parquet, valid.parquet)", "--overwrite")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
     refused(annotate(other, tmp_path / "mine"), "not empty")
@@ -227,4 +261,4 @@ def test_show_and_page(tmp_path: Path) -> None:
     refused(annotate("--show", tmp_path / "latin.txt"), "not UTF-8 at byte 3")
     (tmp_path / "empty.txt").write_text(" \n")
     refused(annotate("--show", tmp_path / "empty.txt"), "empty")
-    refused(annotate("--show", tmp_path / "latin.txt", "--html", tmp_path / "none" / "page.html"), "cannot be written")
+    refused(annotate("--show", tmp_path / "latin.txt", "--html", tmp_path / "none" / "page.html"), "no such directory")

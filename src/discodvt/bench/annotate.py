@@ -15,8 +15,7 @@ from discodvt.bench.rows import Row, interleave, ratio_row
 from discodvt.corpus import CORPUS_SCHEMA, read_examples, split_files, write_rows
 from discodvt.corpus.sentences import split_sentences
 from discodvt.discourse.annotator import Annotator
-from discodvt.discourse.parsers import bundled_path
-from discodvt.discourse.spacy_parser import SpacyParser
+from discodvt.discourse.parsers import SpacyParser, bundled_path
 from discodvt.errors import BadRequest, WorkFailed
 
 FEW, MANY = 1_000, 20_000

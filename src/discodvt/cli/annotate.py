@@ -40,7 +40,7 @@ def annotate(
 
 
 def _annotate_corpus(corpus: Path, target: Path, parser: str, workers: int, *, overwrite: bool, as_json: bool) -> None:
-    from discodvt.discourse.stage import annotate_corpus
+    from discodvt.discourse.annotate_corpus import annotate_corpus
     from discodvt.report.charts import marker_shares, write_relation_chart
 
     with progress() as bar:
@@ -112,7 +112,7 @@ def _read(source: Path) -> str:
 def _selftest(path: Path, parser: str, *, as_json: bool) -> None:
     from rich.table import Table
 
-    from discodvt.discourse.selftest import selftest
+    from discodvt.discourse.gold import selftest
 
     scores = selftest(path, parser=parser)
     if as_json:

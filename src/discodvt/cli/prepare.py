@@ -16,7 +16,8 @@ from discodvt.cli import console
 from discodvt.errors import BadRequest
 
 if TYPE_CHECKING:
-    from discodvt.corpus import Columns, Source, Summary
+    from discodvt.artefacts import StageFacts
+    from discodvt.corpus import Columns, Source
 
 app = typer.Typer(no_args_is_help=True, help="Make a corpus (prompt, story) of one of the usual sources.")
 
@@ -29,18 +30,6 @@ class PromptFrom(StrEnum):
 
 
 StoryColumn = Annotated[str, typer.Option(help="Column of the story.")]
-PromptColumn = Annotated[str | None, typer.Option(help="Column of the prompt; by default `prompt`, or `title`.")]
-IdColumn = Annotated[str | None, typer.Option(help="Column of the id, '' for row numbers; by default `id`, if there.")]
-From = Annotated[
-    PromptFrom,
-    typer.Option(
-        help="A column, the column `title`, the story's first sentence; or the row's own title, and where there is "
-        "none that sentence for half of the stories, a title made of their words for the rest."
-    ),
-]
-KeepFirst = Annotated[
-    bool, typer.Option("--keep-first-sentence", help="Leave the first sentence in the story as well.")
-]
 SplitFile = Annotated[Path | None, typer.Option(help="File of this split, instead of SOURCES.", show_default=False)]
 
 
@@ -85,7 +74,7 @@ def _prepare(
         _show(summary, out)
 
 
-def _show(summary: "Summary", out: Path) -> None:
+def _show(summary: "StageFacts", out: Path) -> None:
     """The summary as the paper's data table has it, and what was left out."""
     from rich.table import Table
 
@@ -106,17 +95,50 @@ def _show(summary: "Summary", out: Path) -> None:
         console.out.print(f"{facts['held_out_prompts_in_train']:,} train stories share a prompt with valid or test")
 
 
+def _columns(
+    story_column: StoryColumn = "story",
+    prompt_column: Annotated[
+        str | None, typer.Option(help="Column of the prompt; by default `prompt`, or `title`.")
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Column of the id, '' for row numbers; by default `id`, if there.")
+    ] = None,
+    prompt_from: Annotated[
+        PromptFrom,
+        typer.Option(
+            help="A column, the column `title`, the story's first sentence; or the row's own title, and where there is "
+            "none that sentence for half of the stories, a title made of their words for the rest."
+        ),
+    ] = PromptFrom.COLUMN,
+    keep_first_sentence: Annotated[
+        bool, typer.Option("--keep-first-sentence", help="Leave the first sentence in the story as well.")
+    ] = False,
+) -> "Columns":
+    from discodvt.corpus import Columns
+
+    return Columns(
+        story_column=story_column,
+        prompt_column=prompt_column,
+        id_column=id_column,
+        prompt_from=prompt_from.value,
+        keep_first_sentence=keep_first_sentence,
+    )
+
+
 def _command(make: Callable[..., "Source"]) -> None:
-    """A sub-command: the parameters of `make`, then those of `_prepare`."""
-    own = inspect.signature(make).parameters
+    """A sub-command: the parameters of `make` (those of `_columns` for its `columns`), then those of `_prepare`."""
+    own = dict(inspect.signature(make).parameters)
+    tabular = own.pop("columns", None) is not None
+    columns = dict(inspect.signature(_columns).parameters) if tabular else {}
     shared = {key: value for key, value in inspect.signature(_prepare).parameters.items() if key != "source"}
 
     def command(**given: Any) -> None:
-        source = make(**{key: given[key] for key in own})
+        asked = {"columns": _columns(**{key: given[key] for key in columns})} if tabular else {}
+        source = make(**{key: given[key] for key in own}, **asked)
         _prepare(source, **{key: given[key] for key in shared})
 
     # Typer reads the arguments off the signature and the annotations.
-    parameters = [value.replace(kind=inspect.Parameter.KEYWORD_ONLY) for value in (own | shared).values()]
+    parameters = [value.replace(kind=inspect.Parameter.KEYWORD_ONLY) for value in (own | columns | shared).values()]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {value.name: value.annotation for value in parameters}
     app.command(make.__name__, help=make.__doc__)(command)
@@ -156,21 +178,17 @@ def books(
 
 
 def hf(
+    *,
+    columns: "Columns",
     dataset: Annotated[str, typer.Argument(help="Name on the Hub, or a local dataset directory.")],
     config: Annotated[str | None, typer.Option(help="Configuration of the dataset.")] = None,
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit.")] = None,
     split_map: Annotated[str | None, typer.Option(help="Such as train=train,valid=validation,test=test.")] = None,
-    story_column: StoryColumn = "story",
-    prompt_column: PromptColumn = None,
-    id_column: IdColumn = None,
-    prompt_from: From = PromptFrom.COLUMN,
-    keep_first_sentence: KeepFirst = False,
 ) -> "Source":
     """A dataset of the Hugging Face Hub, streamed (needs the extra `hub`)."""
     from discodvt.corpus import HubDataset
     from discodvt.corpus.tabular import parse_split_map
 
-    columns = _columns(story_column, prompt_column, id_column, prompt_from, keep_first_sentence)
     splits = parse_split_map(split_map) if split_map else {}
     return HubDataset(dataset, config=config, revision=revision, split_map=splits, columns=columns)
 
@@ -179,40 +197,24 @@ def _table(kind: str, about: str) -> Callable[..., "Source"]:
     """The three formats of tables differ in nothing but the reading."""
 
     def table(
+        *,
+        columns: "Columns",
         sources: Annotated[
             list[Path] | None, typer.Argument(help="Files, or one directory.", show_default=False)
         ] = None,
         train: SplitFile = None,
         valid: SplitFile = None,
         test: SplitFile = None,
-        story_column: StoryColumn = "story",
-        prompt_column: PromptColumn = None,
-        id_column: IdColumn = None,
-        prompt_from: From = PromptFrom.COLUMN,
-        keep_first_sentence: KeepFirst = False,
     ) -> "Source":
         from discodvt.corpus import TabularFiles
 
         if bool(sources) == bool(train or valid or test):
             raise BadRequest(f"give {kind} files as FILE... OUT, or as --train FILE --valid FILE --test FILE OUT")
         given = {split: path for split, path in (("train", train), ("valid", valid), ("test", test)) if path}
-        columns = _columns(story_column, prompt_column, id_column, prompt_from, keep_first_sentence)
         return TabularFiles(kind, sources or (), columns=columns, given=given)
 
     table.__name__, table.__doc__ = kind, f"{about}; files named train, valid and test are those splits."
     return table
-
-
-def _columns(story: str, prompt: str | None, id: str | None, prompt_from: PromptFrom, keep_first: bool) -> "Columns":
-    from discodvt.corpus import Columns
-
-    return Columns(
-        story_column=story,
-        prompt_column=prompt,
-        id_column=id,
-        prompt_from=prompt_from.value,
-        keep_first_sentence=keep_first,
-    )
 
 
 _command(wikiplots)

@@ -5,7 +5,7 @@ prepare(Wikiplots(Path("wikiplots")), Path("corpus"), Options(min_words=50))
 
 from discodvt.corpus.books import Books
 from discodvt.corpus.paper_corpora import Wikiplots, WritingPrompts
-from discodvt.corpus.preparation import Options, Summary, prepare
+from discodvt.corpus.preparation import Options, prepare
 from discodvt.corpus.records import (
     ANNOTATED_SCHEMA,
     CORPUS_SCHEMA,
@@ -13,6 +13,7 @@ from discodvt.corpus.records import (
     Example,
     RowWriter,
     columns_of,
+    notes_of,
     read_examples,
     read_rows,
     row_count,
@@ -36,7 +37,6 @@ __all__ = [
     "Source",
     "SourcePart",
     "SourceRow",
-    "Summary",
     "TabularFiles",
     "Wikiplots",
     "WritingPrompts",
@@ -44,6 +44,7 @@ __all__ = [
     "cut_to_words",
     "first_sentence",
     "iter_sentences",
+    "notes_of",
     "prepare",
     "read_examples",
     "read_rows",

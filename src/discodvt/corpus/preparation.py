@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from discodvt.artefacts import StageDirectory, open_stage
+from discodvt.artefacts import StageDirectory, StageFacts, open_stage
 from discodvt.corpus.formats import MAX_STORY_MB, too_long
 from discodvt.corpus.records import CORPUS_SCHEMA, SPLITS, Example, RowWriter
 from discodvt.corpus.sentences import cut_to_words
@@ -117,14 +117,6 @@ class PrepareCounts:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The result of `prepare`: the facts of the manifest, and whether they were there already."""
-
-    facts: dict[str, Any]
-    already_complete: bool = False
-
-
 def prepare(
     source: Source,
     out: Path,
@@ -133,7 +125,7 @@ def prepare(
     max_story_mb: int = MAX_STORY_MB,
     overwrite: bool = False,
     on_progress: Progress | None = None,
-) -> Summary:
+) -> StageFacts:
     """Make a corpus directory of a source; a directory that holds this very corpus is left as it is.
 
     A line or story of more than `max_story_mb` megabytes is an error: memory stays bounded whatever the source holds.
@@ -148,14 +140,14 @@ def prepare(
     config = {"source": source.kind, **source.settings(), **asdict(options)}
     with open_stage(out, STAGE, config=config, inputs=files, overwrite=overwrite) as stage:
         if stage.complete:
-            return Summary(stage.facts, already_complete=True)
+            return StageFacts(stage.facts, already_complete=True)
         try:
             tally = _Preparation(source, options, max_story_mb, on_progress).write(stage)
         except BadRequest:
             stage.abandon()
             raise
         stage.finish(**tally.facts())
-        return Summary(tally.facts())
+        return StageFacts(tally.facts())
 
 
 class _Preparation:

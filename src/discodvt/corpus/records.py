@@ -91,6 +91,12 @@ def columns_of(path: Path) -> list[str]:
         return list(file.schema_arrow.names)
 
 
+def notes_of(path: Path) -> dict[str, str]:
+    """The texts kept with a Parquet file."""
+    with open_parquet(path) as file:
+        return {name.decode(): text.decode() for name, text in (file.metadata.metadata or {}).items()}
+
+
 class RowWriter:
     """Writes rows to a Parquet file one at a time, a block at once. The same rows give the same bytes."""
 
@@ -108,6 +114,10 @@ class RowWriter:
         self.written += 1
         if len(self._block) == ROWS_PER_BLOCK or self._characters >= CHARACTERS_PER_BLOCK:
             self._flush()
+
+    def note(self, name: str, text: str) -> None:
+        """Keep a text with the file, apart from its rows; `notes_of` reads it."""
+        self._file.add_key_value_metadata({name: text})
 
     def _flush(self) -> None:
         if self._block:

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 
 from discodvt.discourse.labels import CATEGORIES, UNKNOWN, category_of, relation
 from discodvt.discourse.patterns import Connective, find_connectives
-from discodvt.discourse.schemes import Scheme
-from discodvt.discourse.trees import Tree
+from discodvt.discourse.trees import Scheme, Sentence, Tree
 
 Span = tuple[int, int]
 LONGEST_SENTENCE = 400  # tokens; what runs on for longer is no sentence, and stays one EDU
@@ -38,15 +37,6 @@ class Annotation:
     edus: list[Span]
     relations: list[str]
     mentions: list[Mention]
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """A sentence of a text; its tree may be left out where it holds no marker."""
-
-    start: int
-    end: int
-    tree: Tree | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,22 @@
-"""CoNLL-U documents with gold explicit connectives (UD English GUM), read to measure the annotator.
+"""`discodvt annotate --selftest`: the annotator's score against gold explicit connectives (UD English GUM).
 
-The relations stand in MISC as `PDTB=Explicit:sense:connective:connective tokens:arg1 tokens:arg2 tokens`, where tokens
-are numbered through the document. The text is the tokens joined by SpaceAfter.
+CoNLL-U documents carry the relations in MISC as `PDTB=Explicit:sense:connective:connective tokens:arg1 tokens:arg2
+tokens`, where tokens are numbered through the document; the text is the tokens joined by SpaceAfter. Counted are
+explicit connectives of exactly one token equal to a marker; a hit on any other token, be it part of a longer connective
+(`so that`), is an error. Argument F1 pools the tokens of all connectives found by both sides.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from discodvt.discourse.annotation import Sentence
+from discodvt.corpus.formats import read_lines
+from discodvt.discourse.annotation import Annotation, Span, annotate_sentences
+from discodvt.discourse.annotator import Annotator
 from discodvt.discourse.labels import MARKERS
-from discodvt.discourse.trees import Tree
+from discodvt.discourse.trees import Sentence, Tree, scheme_of
 from discodvt.errors import BadRequest
 
 
@@ -38,13 +44,8 @@ def read_conllu(path: Path) -> list[GoldDocument]:
     """The documents of a CoNLL-U file."""
     documents: list[GoldDocument] = []
     rows: list[list[str]] = []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise BadRequest(f"{path}: {error.strerror}; give a CoNLL-U file") from None
-    except UnicodeDecodeError as error:
-        raise BadRequest(f"{path}: not UTF-8 at byte {error.start}; give a CoNLL-U file") from None
-    for number, line in enumerate([*lines, ""], start=1):
+    lines = (line.content for line in read_lines(path))
+    for number, line in enumerate(chain(lines, [""]), start=1):
         if line.startswith("# newdoc") or (not documents and line):
             documents.append(GoldDocument())
         if line.startswith("#"):
@@ -111,3 +112,93 @@ def _numbers(text: str) -> frozenset[int]:
             low, _, high = part.partition("-")
             found.update(range(int(low) - 1, int(high or low)))
     return frozenset(found)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of what both sides have, what only we found, what only gold has."""
+
+    both: int = 0
+    ours: int = 0
+    gold: int = 0
+
+    def add(self, ours: Iterable[int], gold: Iterable[int]) -> None:
+        mine, theirs = set(ours), set(gold)
+        self.both += len(mine & theirs)
+        self.ours += len(mine)
+        self.gold += len(theirs)
+
+    def as_dict(self) -> dict[str, float]:
+        precision = self.both / self.ours if self.ours else 0.0
+        recall = self.both / self.gold if self.gold else 0.0
+        f1 = 2 * self.both / (self.ours + self.gold) if self.ours + self.gold else 0.0
+        return {"precision": precision, "recall": recall, "f1": f1}
+
+
+@dataclass(slots=True)
+class Score:
+    """Marker and argument tallies over documents."""
+
+    markers: dict[str, Tally] = field(default_factory=lambda: {marker: Tally() for marker in MARKERS})
+    arg1: Tally = field(default_factory=Tally)
+    arg2: Tally = field(default_factory=Tally)
+
+    def add(self, annotation: Annotation, document: GoldDocument) -> None:
+        position = {start: index for index, (start, _) in enumerate(document.tokens)}
+        gold = {connective.token: connective for connective in document.connectives}
+        found = {}
+        for number, mention in enumerate(annotation.mentions):
+            # a token the parser cut differently can match no gold token: it counts as an error of its own
+            found[position.get(mention.start, -1 - number)] = mention
+        for marker, tally in self.markers.items():
+            tally.add(
+                (at for at, mention in found.items() if mention.marker == marker),
+                (at for at, connective in gold.items() if connective.marker == marker),
+            )
+        for at in found.keys() & gold.keys():
+            if found[at].marker == gold[at].marker:
+                self._add_arguments(found[at].arg1, found[at].arg2, gold[at], document.tokens)
+
+    def _add_arguments(self, arg1: Span, arg2: Span, gold: GoldConnective, tokens: Sequence[Span]) -> None:
+        second = set(_tokens_in(arg2, tokens)) - {gold.token}
+        first = set(_tokens_in(arg1, tokens)) - {gold.token}
+        # the span of an argument that the other interrupts runs over it
+        first, second = (first - second, second) if len(first) > len(second) else (first, second - first)
+        self.arg1.add(first, gold.arg1)
+        self.arg2.add(second, gold.arg2)
+
+    def as_dict(self) -> dict[str, Any]:
+        total = Tally()
+        for tally in self.markers.values():
+            total.both += tally.both
+            total.ours += tally.ours
+            total.gold += tally.gold
+        return total.as_dict() | {
+            "arg1_f1": self.arg1.as_dict()["f1"],
+            "arg2_f1": self.arg2.as_dict()["f1"],
+            "markers": {
+                marker: tally.as_dict() | {"gold": tally.gold, "found": tally.ours}
+                for marker, tally in self.markers.items()
+            },
+        }
+
+
+def _tokens_in(span: Span, tokens: Sequence[Span]) -> Iterable[int]:
+    return (index for index, (start, end) in enumerate(tokens) if start >= span[0] and end <= span[1])
+
+
+def selftest(path: Path, *, parser: str = "bundled") -> dict[str, Any]:
+    """Scores under `gold_trees` (the rules alone) and `raw_text` (rules and parser together)."""
+    documents = read_conllu(path)
+    if not any(document.connectives for document in documents):
+        raise BadRequest(
+            f"{path}: no explicit connectives (PDTB=Explicit:... in the last column); nothing to score against"
+        )
+    trees = [sentence.tree for document in documents for sentence in document.sentences if sentence.tree is not None]
+    scheme = scheme_of({label for tree in trees for label in tree.deps}, source=str(path))
+    on_trees, on_text = Score(), Score()
+    annotations = Annotator(parser).annotate_many(document.text for document in documents)
+    for document, annotation in zip(documents, annotations, strict=True):
+        on_trees.add(annotate_sentences(document.text, document.sentences, scheme), document)
+        on_text.add(annotation, document)
+    return {"gold_trees": on_trees.as_dict(), "raw_text": on_text.as_dict()}

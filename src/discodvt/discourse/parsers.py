@@ -1,29 +1,39 @@
 """Parsers behind one interface: texts in, sentences with trees out. `load_parser` opens the one a user names.
 
 bundled        the spaCy pipeline that ships with the package (UD v2)
-spacy:NAME     any installed spaCy pipeline, or a directory of one
-stanza         Stanza's English pipeline (its models must be installed)
-corenlp:URL    a running CoreNLP server
+spacy:NAME     any installed spaCy pipeline with a dependency parser and Penn tags, or a directory of one
+stanza         Stanza's English pipeline (UD v2; its models must be installed)
+corenlp:URL    a running CoreNLP server: version 4 prints UD v2, 3.x UD v1; a probe tells which
+
+Each library is imported when its parser is opened.
 """
 
-import re
+import json
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
-from itertools import chain
+from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from discodvt.discourse.annotation import Sentence
-from discodvt.discourse.schemes import Scheme
-from discodvt.errors import BadRequest
+import numpy as np
 
-PIECE_CHARACTERS = 20_000
-_ENDS = re.compile(r"\n[^\S\n]*\n\s*|\u2029\s*|\S{256}(?=\S)")  # a blank line, or a run without any space
-_WORD = re.compile(r"\S+")
-_LAYOUT = re.compile(r"[^\S ]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_BREAKS = (re.compile(r"\n"), re.compile(r"[.!?][\"'”’)]*\s+"), re.compile(r"\s+"))
+from discodvt.discourse.labels import MARKERS
+from discodvt.discourse.trees import UD2, Scheme, Sentence, Tree, scheme_of
+from discodvt.errors import BadRequest, WorkFailed
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+_SPACY_COLUMNS: list[int | str] = ["LOWER", "TAG", "DEP", "HEAD", "IDX", "LENGTH", "SENT_START", "IS_SPACE"]
+_SPACY_UNUSED = ["ner", "lemmatizer", "attribute_ruler", "textcat", "entity_linker"]
+_CORENLP_PROPERTIES = {
+    "annotators": "tokenize,ssplit,pos,depparse",
+    "outputFormat": "json",
+    "ssplit.newlineIsSentenceBreak": "two",
+}
+_CORENLP_PROBE = "The bread was baked at the mill by the man who gave her a loaf."
 
 
 class Parser(Protocol):
@@ -41,16 +51,10 @@ def load_parser(name: str = "bundled") -> Parser:
     """Open the parser a user named."""
     kind, _, rest = name.partition(":")
     if kind in ("bundled", "spacy") and (kind == "spacy") == bool(rest):
-        from discodvt.discourse.spacy_parser import SpacyParser
-
         return SpacyParser(name, str(bundled_path()) if kind == "bundled" else rest)
     if name == "stanza":
-        from discodvt.discourse.stanza_parser import StanzaParser
-
         return StanzaParser.open()
     if kind == "corenlp" and rest:
-        from discodvt.discourse.corenlp_parser import CoreNlpParser
-
         return CoreNlpParser(rest)
     raise BadRequest(f"unknown parser {name!r}; use bundled, spacy:NAME, stanza or corenlp:URL")
 
@@ -60,46 +64,170 @@ def bundled_path() -> Path:
     return Path(str(files("discodvt") / "assets" / "parser"))
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a text as a parser is given it: words with one space between them, and where each character stands."""
+class SpacyParser:
+    """A loaded spaCy pipeline."""
 
-    text: str
-    place: Sequence[int]
+    def __init__(self, name: str, source: str) -> None:
+        self.name = name
+        self.nlp = _load_spacy(source)
+        if "parser" not in self.nlp.pipe_names:
+            raise BadRequest(f"{name}: this spaCy pipeline has no `parser`; it has {', '.join(self.nlp.pipe_names)}")
+        self.scheme = scheme_of(self.nlp.get_pipe("parser").labels, source=name)  # type: ignore[attr-defined]
+        for _, component in self.nlp.pipeline:  # known for good, or a memory zone would forget them with its words
+            for label in getattr(component, "labels", ()):
+                self.nlp.vocab.strings.add(label)
+        self._markers = np.array([self.nlp.vocab.strings.add(marker) for marker in MARKERS], dtype=np.uint64)
+
+    def parse(self, pieces: Sequence[str]) -> list[list[Sentence]]:
+        with self.nlp.memory_zone():  # the vocabulary forgets the words of these pieces again: memory stays flat
+            docs = self.nlp.pipe(pieces, batch_size=max(len(pieces), 1))
+            return [list(self._sentences(doc)) for doc in docs]
+
+    def _sentences(self, doc: "Doc") -> Iterator[Sentence]:
+        table = doc.to_array(_SPACY_COLUMNS)
+        table = table[table[:, 7] == 0] if len(doc) else table  # spaces are no words
+        if not len(table):
+            return
+        positions = np.flatnonzero(doc.to_array("IS_SPACE") == 0)
+        firsts = np.flatnonzero(table[:, 6].astype(np.int64) == 1)
+        bounds = [0, *(int(first) for first in firsts if first > 0), len(table)]
+        holds_marker = np.isin(table[:, 0], self._markers)
+        begins, lengths = table[:, 4].astype(np.int64), table[:, 5].astype(np.int64)
+        ends = begins + lengths
+        heads = np.searchsorted(positions, positions + table[:, 3].astype(np.int64))
+        for low, high in pairwise(bounds):
+            tree = None
+            if holds_marker[low:high].any():
+                tree = self._tree(table[low:high], heads[low:high] - low, begins[low:high], ends[low:high])
+            yield Sentence(int(begins[low]), int(ends[high - 1]), tree)
+
+    def _tree(self, rows: np.ndarray, heads: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Tree:
+        strings = self.nlp.vocab.strings
+        links = heads.tolist()
+        count = len(links)
+        return Tree(
+            words=[strings[key] for key in rows[:, 0].tolist()],
+            tags=[strings[key] for key in rows[:, 1].tolist()],
+            deps=[strings[key] for key in rows[:, 2].tolist()],
+            heads=[link if 0 <= link < count and link != token else -1 for token, link in enumerate(links)],
+            starts=begins.tolist(),
+            ends=ends.tolist(),
+        )
 
 
-def pieces(text: str, *, size: int = PIECE_CHARACTERS) -> Iterator[Piece]:
-    """A text in pieces of bounded size, cut at blank lines, and where that is too long at the best break.
+def _load_spacy(source: str) -> "Language":
+    import spacy
 
-    A blank line ends a sentence, other white space is layout: parsers learned from words with one space between them.
-    What lies in a piece never depends on other texts, so a story is parsed the same alone or in any batch. An endless
-    run without a space is cut too: tokenisers take quadratic time on it.
-    """
-    text = _SURROGATE.sub("\ufffd", text)  # one character for one: offsets stay true
-    start = 0
-    for end in chain((match.end() for match in _ENDS.finditer(text)), (len(text),)):
-        for low, high in _bounded(text, start, end, size):
-            words = [match.span() for match in _WORD.finditer(text, low, high)]
-            if words:
-                yield _piece(text, words)
-        start = end
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=r"\[W095\]")  # trained with a nearby spaCy version
+            return spacy.load(source, exclude=_SPACY_UNUSED)
+    except OSError as error:
+        first = str(error).splitlines()[0]
+        raise BadRequest(
+            f"spaCy pipeline {source!r} cannot be opened: {first} Install it or give its directory"
+        ) from None
 
 
-def _bounded(text: str, start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
-    while end - start > size:
-        window = text[start : start + size]
-        ends = (max((match.end() for match in pattern.finditer(window, size // 2)), default=0) for pattern in _BREAKS)
-        length = next((end for end in ends if end), size)
-        yield start, start + length
-        start += length
-    yield start, end
+class StanzaParser:
+    """A Stanza pipeline, or anything called like one: `pipeline(text).sentences`."""
+
+    name = "stanza"
+    scheme = UD2
+
+    def __init__(self, pipeline: Any) -> None:
+        self.pipeline = pipeline
+
+    @classmethod
+    def open(cls) -> "StanzaParser":
+        try:
+            import stanza
+        except ImportError:
+            raise BadRequest("the stanza parser is not installed; pip install 'discodvt[stanza]'") from None
+        try:
+            options = {"processors": "tokenize,mwt,pos,lemma,depparse", "download_method": None, "verbose": False}
+            return cls(stanza.Pipeline("en", **options))
+        except Exception as error:  # stanza raises its own and requests' errors here, none of them exported
+            first = str(error).splitlines()[0]
+            raise BadRequest(f"stanza's English models: {first}; run `stanza.download('en')` once") from None
+
+    def parse(self, pieces: Sequence[str]) -> Iterator[list[Sentence]]:
+        for piece in pieces:
+            yield [_stanza_sentence(sentence) for sentence in self.pipeline(piece).sentences] if piece.strip() else []
 
 
-def _piece(text: str, words: list[tuple[int, int]]) -> Piece:
-    start, end = words[0][0], words[-1][1]
-    if sum(high - low for low, high in words) + len(words) - 1 == end - start and not _LAYOUT.search(text, start, end):
-        return Piece(text[start:end], range(start, end))
-    place: list[int] = []
-    for low, high in words:
-        place.extend(range(low, high + 1))  # the word, and the white space after it as one space
-    return Piece(" ".join(text[low:high] for low, high in words), place[:-1])
+def _stanza_sentence(sentence: Any) -> Sentence:
+    spans = [(token.start_char, token.end_char) for token in sentence.tokens for _ in token.words]
+    words = sentence.words
+    tree = Tree(
+        words=[word.text.lower() for word in words],
+        tags=[word.xpos for word in words],
+        deps=[word.deprel for word in words],
+        heads=[word.head - 1 for word in words],
+        starts=[start for start, _ in spans],
+        ends=[end for _, end in spans],
+    )
+    return Sentence(tree.starts[0], tree.ends[-1], tree)
+
+
+class CoreNlpParser:
+    """A client of one server."""
+
+    def __init__(self, url: str, *, seconds: float = 300.0) -> None:
+        self.name = f"corenlp:{url}"
+        self.url = url if "://" in url else f"http://{url}"
+        if not self.url.startswith(("http://", "https://")):
+            raise BadRequest(f"{url}: not an http address; give corenlp:http://HOST:PORT")
+        self.seconds = seconds
+        probe = self._ask(_CORENLP_PROBE)["sentences"][0]["basicDependencies"]
+        self.scheme = scheme_of({edge["dep"] for edge in probe}, source=self.name)
+
+    def parse(self, pieces: Sequence[str]) -> Iterator[list[Sentence]]:
+        for piece in pieces:
+            yield list(_corenlp_sentences(piece, self._ask(piece))) if piece.strip() else []
+
+    def _ask(self, text: str) -> dict[str, Any]:
+        from urllib.error import URLError
+        from urllib.parse import urlencode
+        from urllib.request import Request, urlopen
+
+        address = f"{self.url}/?{urlencode({'properties': json.dumps(_CORENLP_PROPERTIES)})}"
+        request = Request(address, data=text.encode("utf-8"), headers={"Content-Type": "text/plain; charset=utf-8"})
+        try:
+            with urlopen(request, timeout=self.seconds) as answer:
+                result: dict[str, Any] = json.load(answer)
+        except (URLError, TimeoutError, ConnectionError) as error:
+            reason = getattr(error, "reason", error)
+            raise WorkFailed(f"{self.url}: no answer from the CoreNLP server ({reason}); is it running?") from None
+        except ValueError:
+            raise WorkFailed(f"{self.url}: the answer is not JSON; is this a CoreNLP server?") from None
+        return result
+
+
+def _corenlp_sentences(piece: str, answer: dict[str, Any]) -> Iterator[Sentence]:
+    place = _code_points(piece)
+    for sentence in answer["sentences"]:
+        tokens = sentence["tokens"]
+        labels, heads = [""] * len(tokens), [-1] * len(tokens)
+        for edge in sentence["basicDependencies"]:
+            labels[edge["dependent"] - 1] = edge["dep"].lower() if edge["governor"] == 0 else edge["dep"]
+            heads[edge["dependent"] - 1] = edge["governor"] - 1
+        tree = Tree(
+            words=[token["originalText"].lower() for token in tokens],
+            tags=[token["pos"] for token in tokens],
+            deps=labels,
+            heads=heads,
+            starts=[place[token["characterOffsetBegin"]] for token in tokens],
+            ends=[place[token["characterOffsetEnd"]] for token in tokens],
+        )
+        yield Sentence(tree.starts[0], tree.ends[-1], tree)
+
+
+def _code_points(text: str) -> Sequence[int]:
+    """Java counts UTF-16 units: for each unit offset, the offset in characters."""
+    if text.isascii():
+        return range(len(text) + 1)
+    offsets = []
+    for position, character in enumerate(text):
+        offsets.extend([position] * (2 if ord(character) > 0xFFFF else 1))
+    return [*offsets, len(text)]

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from discodvt.discourse.labels import MARKERS
-from discodvt.discourse.schemes import Scheme
-from discodvt.discourse.trees import Tree
+from discodvt.discourse.trees import Scheme, Tree
 
 FINITE_TAGS = frozenset(("VB", "VBD", "VBP", "VBZ", "MD"))
 WH_TAGS = frozenset(("WRB", "WP", "WDT", "WP$"))

@@ -9,10 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from discodvt.discourse import LABELS, Annotation, Annotator
-from discodvt.discourse.annotation import Sentence, _mended
-from discodvt.discourse.parsers import pieces
-from discodvt.discourse.schemes import UD2
-from discodvt.discourse.trees import Tree
+from discodvt.discourse.annotation import _mended
+from discodvt.discourse.annotator import pieces
+from discodvt.discourse.trees import UD2, Sentence, Tree
 
 WORDS = st.sampled_from(
     "the fox ran home and then because he was tired , . ! ? \n \r\n \t \u00a0 \u2028 “ ” 🦊 café although so also "

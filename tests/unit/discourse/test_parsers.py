@@ -12,9 +12,8 @@ import pytest
 import spacy
 
 from discodvt.discourse import Annotator
-from discodvt.discourse.parsers import load_parser
-from discodvt.discourse.schemes import CLEARNLP, UD1, UD2, scheme_of
-from discodvt.discourse.stanza_parser import StanzaParser
+from discodvt.discourse.parsers import StanzaParser, load_parser
+from discodvt.discourse.trees import CLEARNLP, UD1, UD2, scheme_of
 from discodvt.errors import BadRequest, WorkFailed
 
 TEXT = "🦊 ran home because he was late."

@@ -164,3 +164,19 @@ def test_every_path_of_the_map_exists(page: str) -> None:
         assert re.search(rf"^ *(?:(?:def|class) {name}\b|{name}\b.*=)", source, flags=re.MULTILINE), f"{name} in {home}"
     links = re.findall(r"\]\(([^)#:]+)\)", text)
     assert [link for link in links if not ((ROOT / page).parent / link).exists()] == []
+
+
+def test_the_packages_are_listed_in_the_order_they_may_import() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    packages = [
+        name.rstrip("/").removesuffix(".py") for name in re.findall(r"^\| `([\w.]+/?)` \|", text, flags=re.MULTILINE)
+    ]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = re.findall(r"\w+", " ".join(contracts[0]["layers"]))
+    assert [name for name in packages if name in layers] == [name for name in layers if name in packages]
+    built = {
+        path.stem for path in (ROOT / "src/discodvt").iterdir() if path.suffix in ("", ".py") and path.stem[0] != "_"
+    }
+    assert built <= set(packages)

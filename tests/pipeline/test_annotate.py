@@ -256,9 +256,11 @@ def test_show_and_page(tmp_path: Path) -> None:
     assert 'data-tip="2: because arg1 arg2 (to EDU 1)"' in page
     shown = json.loads(annotate("--show", story, "--json").stdout)
     assert shown["relations"][:2] == ["because_arg1_arg2", "then_arg1_arg2"]
-    refused(annotate("--show", tmp_path / "none.txt"), "No such file")
+    refused(annotate("--show", tmp_path / "none.txt"), "no such file")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
     refused(annotate("--show", tmp_path / "latin.txt"), "not UTF-8 at byte 3")
     (tmp_path / "empty.txt").write_text(" \n")
     refused(annotate("--show", tmp_path / "empty.txt"), "empty")
+    (tmp_path / "endless.txt").write_bytes(b"x" * (17 << 20))
+    refused(annotate("--show", tmp_path / "endless.txt"), "endless.txt: a story of more than 16 MB")
     refused(annotate("--show", tmp_path / "latin.txt", "--html", tmp_path / "none" / "page.html"), "no such directory")

@@ -11,7 +11,7 @@ from subprocess import DEVNULL, Popen
 from tempfile import TemporaryDirectory
 
 from discodvt.artefacts import open_stage
-from discodvt.bench.rows import Row, interleave, ratio_row
+from discodvt.bench.rows import BenchRow, interleave, ratio_row
 from discodvt.corpus import CORPUS_SCHEMA, read_examples, split_files, write_rows
 from discodvt.corpus.sentences import split_sentences
 from discodvt.discourse.annotator import Annotator
@@ -21,7 +21,7 @@ from discodvt.errors import BadRequest, WorkFailed
 FEW, MANY = 1_000, 20_000
 
 
-def bench_annotate(corpus: Path | None = None, *, rounds: int = 3, scale: float = 1.0) -> list[Row]:
+def bench_annotate(corpus: Path | None = None, *, rounds: int = 3, scale: float = 1.0) -> list[BenchRow]:
     """The rows; `corpus` gives the text (else shuffled sentences of the sample story), `scale` shrinks the work."""
     stories = _stories(corpus)
     sample = _until(stories, words=round(40_000 * scale))
@@ -29,7 +29,7 @@ def bench_annotate(corpus: Path | None = None, *, rounds: int = 3, scale: float 
     return [_overhead(sample, rounds), _workers(workload, rounds), _memory(scale)]
 
 
-def _overhead(texts: list[str], rounds: int) -> Row:
+def _overhead(texts: list[str], rounds: int) -> BenchRow:
     parser = SpacyParser("bundled", str(bundled_path()))
     annotator = Annotator(parser)
 
@@ -48,7 +48,7 @@ def _overhead(texts: list[str], rounds: int) -> Row:
     return ratio_row("annotation / bare nlp.pipe", all_of_it, alone, at_most=1.25, note=f"{speed:,.0f} words/s")
 
 
-def _workers(texts: list[str], rounds: int) -> Row:
+def _workers(texts: list[str], rounds: int) -> BenchRow:
     with TemporaryDirectory() as place:
         corpus = _corpus(Path(place) / "corpus", texts)
         runs = [lambda: _annotate(corpus, workers=1), lambda: _annotate(corpus, workers=2)]
@@ -57,7 +57,7 @@ def _workers(texts: list[str], rounds: int) -> Row:
     return ratio_row("speed of 2 workers / 1", one, two, at_least=1.6, note=note)
 
 
-def _memory(scale: float) -> Row:
+def _memory(scale: float) -> BenchRow:
     """Peak memory of the command over many short stories against few."""
     rng = random.Random(0)
     sentences = _sample_sentences()

@@ -13,7 +13,7 @@ from itertools import accumulate
 from math import prod
 from statistics import mean
 
-from discodvt.bench.rows import Row, interleave, ratio_row
+from discodvt.bench.rows import BenchRow, interleave, ratio_row
 from discodvt.evaluation import evaluate
 from discodvt.evaluation.metrics.word_tokens import tokenize
 
@@ -21,7 +21,7 @@ STORIES, WORDS = 1_000, 500
 WORD_TYPES, PHRASE_TYPES = 20_000, 30_000
 
 
-def bench_evaluate(*, rounds: int = 3, scale: float = 1.0) -> list[Row]:
+def bench_evaluate(*, rounds: int = 3, scale: float = 1.0) -> list[BenchRow]:
     """The rows; `scale` shrinks the number of stories."""
     count = max(round(STORIES * scale), 2)
     ours, theirs = _stories(4 * count, seed=1), _stories(4 * count, seed=2)

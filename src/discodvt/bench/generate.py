@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from transformers import BartConfig, BartForConditionalGeneration, LogitsProcessor, LogitsProcessorList
 
-from discodvt.bench.rows import Row, interleave, ratio_row
+from discodvt.bench.rows import BenchRow, interleave, ratio_row
 from discodvt.checkpoints import STORYTELLER
 from discodvt.data.subwords import as_input, train_tokenizer
 from discodvt.errors import WorkFailed
@@ -44,7 +44,7 @@ Works = list[Callable[[], object]]
 SHARPNESS = 4.0  # standard deviation of a random model's logits: nuclei as small as those of a trained one
 
 
-def bench_generate(model: str | None = None, *, rounds: int = 3, scale: float = 1.0) -> list[Row]:
+def bench_generate(model: str | None = None, *, rounds: int = 3, scale: float = 1.0) -> list[BenchRow]:
     """The rows, for a writer's directory, else the storyteller that ships, else a random model of its shape."""
     with TemporaryDirectory() as scratch:
         directory = Path(model) if model else STORYTELLER
@@ -84,7 +84,7 @@ def random_writer(directory: Path, shape: dict[str, int], *, planned: bool) -> P
     return directory
 
 
-def _one_length(writer: StoryWriter, stories: int, tokens: int, rounds: int, *, at_least: float) -> Row:
+def _one_length(writer: StoryWriter, stories: int, tokens: int, rounds: int, *, at_least: float) -> BenchRow:
     """A batch of stories of one length."""
     lengths = [tokens] * stories
     works: Works = [partial(_theirs, writer, lengths, stories), partial(_ours, writer, lengths, stories)]
@@ -94,7 +94,7 @@ def _one_length(writer: StoryWriter, stories: int, tokens: int, rounds: int, *, 
     return ratio_row(name, theirs, ours, at_least=at_least, note=_speed(lengths, ours))
 
 
-def _own_lengths(writer: StoryWriter, rounds: int, scale: float) -> Row:
+def _own_lengths(writer: StoryWriter, rounds: int, scale: float) -> BenchRow:
     """32 stories that end where they end: theirs wait for the longest, ours go on with fewer."""
     stories = max(2, round(32 * scale))
     longest = writer.lengths.max_tokens
@@ -110,7 +110,7 @@ def _own_lengths(writer: StoryWriter, rounds: int, scale: float) -> Row:
     return ratio_row(f"Hugging Face / writer, {writer.name}, batch 32", theirs, ours, at_least=3, note=note)
 
 
-def _int8(writer: StoryWriter, stories: int, tokens: int, rounds: int) -> Row:
+def _int8(writer: StoryWriter, stories: int, tokens: int, rounds: int) -> BenchRow:
     quantised = StoryWriter.from_pretrained(writer.directory, int8=True, device="cpu")
     lengths = [tokens] * stories
     works = [partial(_ours, each, lengths, stories) for each in (writer, quantised)]
@@ -119,7 +119,7 @@ def _int8(writer: StoryWriter, stories: int, tokens: int, rounds: int) -> Row:
     return ratio_row(f"float32 / int8, {writer.name}, batch {stories}", exact, small, note=_speed(lengths, small))
 
 
-def _start_up(directory: Path, rounds: int) -> Row:
+def _start_up(directory: Path, rounds: int) -> BenchRow:
     """`discodvt generate` from its start to the end of a story, against importing torch and transformers."""
     program = [sys.executable, "-m", "discodvt", "generate", PROMPTS[0], "--model", str(directory), "--json"]
     works = [partial(_succeed, program), partial(_succeed, [sys.executable, "-c", "import torch, transformers"])]
@@ -130,7 +130,7 @@ def _start_up(directory: Path, rounds: int) -> Row:
     )
 
 
-def _determinism(writer: StoryWriter, scale: float) -> Row:
+def _determinism(writer: StoryWriter, scale: float) -> BenchRow:
     """The share of stories that differ over batch sizes, one and two threads, streamed or not."""
     stories = max(4, round(STORIES * scale))
     params = SamplingParams(max_tokens=max(8, min(writer.lengths.max_tokens, round(writer.lengths.max_tokens * scale))))

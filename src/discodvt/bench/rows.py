@@ -11,7 +11,7 @@ from rich.text import Text
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BenchRow:
     """One promise and what was measured: the ratio's median and range over the rounds."""
 
     name: str
@@ -46,7 +46,7 @@ def ratio_row(
     at_most: float | None = None,
     at_least: float | None = None,
     note: str = "",
-) -> Row:
+) -> BenchRow:
     """The median over rounds of numerator / denominator, held against a bound."""
     ratios = sorted(a / b for a, b in zip(numerator, denominator, strict=True))
     value = median(ratios)
@@ -55,10 +55,10 @@ def ratio_row(
         promise, kept = f"at most {at_most:g}", value <= at_most
     elif at_least is not None:
         promise, kept = f"at least {at_least:g}", value >= at_least
-    return Row(name, value, ratios[0], ratios[-1], promise, kept, note)
+    return BenchRow(name, value, ratios[0], ratios[-1], promise, kept, note)
 
 
-def table(title: str, rows: Sequence[Row]) -> Table:
+def table(title: str, rows: Sequence[BenchRow]) -> Table:
     view = Table(title=title, title_justify="left")
     for heading in ("row", "ratio", "range", "promise", "", "note"):
         view.add_column(heading, overflow="fold")

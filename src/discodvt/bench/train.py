@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import BartConfig, BartForConditionalGeneration
 
-from discodvt.bench.rows import Row, interleave, ratio_row
+from discodvt.bench.rows import BenchRow, interleave, ratio_row
 from discodvt.corpus import read_examples, split_files
 from discodvt.data.batches import Batch, Order, length_keys
 from discodvt.data.tokens import Ints, Ragged, Tokens
@@ -56,7 +56,7 @@ WORKLOADS = {
 }
 
 
-def bench_train(corpus: Path | None = None, *, rounds: int = 5, scale: float = 1.0) -> list[Row]:
+def bench_train(corpus: Path | None = None, *, rounds: int = 5, scale: float = 1.0) -> list[BenchRow]:
     """The rows; `corpus` gives the lengths for the padding (else a spread like that of short stories)."""
     rows = []
     for name, load in WORKLOADS.items():
@@ -139,7 +139,7 @@ def _tokens(load: Workload, stories: int) -> Tokens:
     )
 
 
-def _padding(corpus: Path | None) -> Row:
+def _padding(corpus: Path | None) -> BenchRow:
     """Padding among all tokens of an epoch's micro-batches, prompts and stories together."""
     if corpus is None:
         random = np.random.default_rng(0)

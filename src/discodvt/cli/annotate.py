@@ -100,11 +100,14 @@ def _show(source: Path, html: Path | None, parser: str, *, overwrite: bool, as_j
 def _read(source: Path) -> str:
     import sys
 
+    from discodvt.corpus.formats import MAX_STORY_MB, open_binary, too_long
+
+    with sys.stdin.buffer if str(source) == "-" else open_binary(source) as file:
+        data = file.read((MAX_STORY_MB << 20) + 1)
+    if len(data) > MAX_STORY_MB << 20:
+        raise too_long(str(source), "a story", None)
     try:
-        data = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
         return data.decode("utf-8-sig")
-    except OSError as error:
-        raise BadRequest(f"{source}: {error.strerror}; give a text file") from None
     except UnicodeDecodeError as error:
         raise BadRequest(f"{source}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
 

@@ -9,7 +9,7 @@ import typer
 from discodvt.cli.console import out, print_json
 
 if TYPE_CHECKING:
-    from discodvt.bench.rows import Row
+    from discodvt.bench.rows import BenchRow
 
 app = typer.Typer(help="Measure the project's speed and memory promises.", no_args_is_help=True)
 
@@ -72,7 +72,7 @@ def generate(
     _report("generate", bench_generate(model, rounds=rounds, scale=scale), as_json=json)
 
 
-def _report(title: str, rows: Sequence["Row"], *, as_json: bool) -> None:
+def _report(title: str, rows: Sequence["BenchRow"], *, as_json: bool) -> None:
     from discodvt.bench.rows import table
 
     if as_json:

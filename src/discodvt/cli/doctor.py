@@ -42,7 +42,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print only JSON on
 
 
 def _is_whole(model: str, name: str) -> bool:
-    """Whether a file that ships is there; of weights also whether all of them are, which only their header tells."""
+    """Whether a file that ships is there; of weights also whether all of them are, which their header shows."""
     from importlib.resources import files
 
     path = files("discodvt") / "assets" / model / name
@@ -51,7 +51,7 @@ def _is_whole(model: str, name: str) -> bool:
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError:
-        return True  # told above
+        return True  # reported above as missing
     try:
         with safe_open(str(path), framework="numpy"):
             return True

@@ -45,7 +45,7 @@ class Record(NamedTuple):
     position: int
 
 
-Select = Callable[[Collection[str], str], list[str]]  # told the columns there are (and where), returns those to read
+Select = Callable[[Collection[str], str], list[str]]  # (columns of the file, its place) -> columns to read
 
 
 def read_lines(path: Path, *, max_story_mb: int | None = None) -> Iterator[Line]:
@@ -69,7 +69,7 @@ def read_lines(path: Path, *, max_story_mb: int | None = None) -> Iterator[Line]
                 where = f"byte {offset + error.start}{' of the unpacked text' if codec else ''}"
                 raise BadRequest(f"{path}:{number}: not UTF-8 at {where}; save the file as UTF-8") from None
             offset += len(line)
-            position = raw.tell() if raw.seekable() else offset  # a pipe tells nothing
+            position = raw.tell() if raw.seekable() else offset  # a pipe has no position
             yield Line(number, text.removeprefix("\ufeff") if number == 1 else text, position)
     if number == 0:
         raise BadRequest(f"{path}: the file is empty; give one with stories in it")

@@ -1,6 +1,6 @@
 """The prepare stage: a source in, a corpus directory out (`train.parquet`, `valid.parquet`, `test.parquet`).
 
-One reading, row by row: mend, drop what is empty, too short, too long or a duplicate, choose the split, write. Splits
+One reading, row by row: clean, drop what is empty, too short, too long or a duplicate, choose the split, write. Splits
 the source gives are kept and read test first, then valid, then train, so that of a duplicate the held-out one stays;
 without them (or when shares are asked for) a split is drawn for each prompt. A run that was killed starts again.
 """
@@ -91,7 +91,7 @@ class PrepareCounts:
 
     read: int = 0
     cut: int = 0
-    mended: int = 0
+    surrogates: int = 0
     shared_prompts: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     splits: dict[str, WordCounts] = field(default_factory=lambda: {split: WordCounts() for split in SPLITS})
@@ -109,7 +109,7 @@ class PrepareCounts:
             "read": self.read,
             "kept": self.kept,
             "cut_to_max_words": self.cut,
-            "lone_surrogates_replaced": self.mended,
+            "lone_surrogates_replaced": self.surrogates,
             "held_out_prompts_in_train": self.shared_prompts,
             "dropped": dict(sorted(self.dropped.items())),
             "splits": {split: lengths.facts() for split, lengths in self.splits.items()},
@@ -240,7 +240,7 @@ class _Preparation:
     def _clean(self, row: SourceRow) -> SourceRow | None:
         """The row as it goes into the corpus, or None with the reason counted."""
         prompt, story = replace_surrogates(row.prompt), replace_surrogates(row.story)
-        mended = (prompt, story) != (row.prompt, row.story)
+        replaced = (prompt, story) != (row.prompt, row.story)
         prompt, story = prompt.strip(), story.strip()
         reason = None
         words = len(story.split())
@@ -261,7 +261,7 @@ class _Preparation:
             self.tally.dropped[reason] += 1
             return None
         self.tally.cut += cut
-        self.tally.mended += mended
+        self.tally.surrogates += replaced
         return replace(row, prompt=prompt, story=story)
 
     def _compare_prompt(self, prompt: str, split: str) -> None:

@@ -3,7 +3,7 @@
 The spans tile the text: whitespace belongs to the sentence before it (leading whitespace to the first). A blank line
 always ends a sentence; otherwise a sentence ends at `.`, `!`, `?` or an ellipsis, with the quotes and brackets that
 close after it, where whitespace follows and neither the word before (a title, an initial) nor the word after (a small
-letter after a quote: `"Stop!" he said`) speaks against it. One pass, linear in the text.
+letter after a quote: `"Stop!" he said`) forbids it. One pass, linear in the text.
 """
 
 import re

@@ -76,7 +76,7 @@ def annotate_corpus(
     overwrite: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> StageFacts:
-    """Annotate every split of `corpus` into `out`; `progress` is told the stories done and those in all.
+    """Annotate every split of `corpus` into `out`; `progress` is called with the stories done and in all.
 
     The facts are counts for each split, in the order of the corpus.
     """

@@ -3,7 +3,7 @@
 bundled        the spaCy pipeline that ships with the package (UD v2)
 spacy:NAME     any installed spaCy pipeline with a dependency parser and Penn tags, or a directory of one
 stanza         Stanza's English pipeline (UD v2; its models must be installed)
-corenlp:URL    a running CoreNLP server: version 4 prints UD v2, 3.x UD v1; a probe tells which
+corenlp:URL    a running CoreNLP server: version 4 prints UD v2, 3.x UD v1; a probe shows which
 
 Each library is imported when its parser is opened.
 """

@@ -163,7 +163,7 @@ def _first_conjunct(tree: Tree, token: int) -> int:
 def _is_clause(tree: Tree, scheme: Scheme, head: int) -> bool:
     """A verb, or a predicate with a subject or a copula; not a participle or gerund used as a noun or adjective.
 
-    Where the tagger took a verb for a noun, its place in the tree may tell: a clause's label, a verb's dependents.
+    Where the tagger took a verb for a noun, its place in the tree may show it: a clause's label, a verb's dependents.
     """
     if any(tree.dependents(head, scheme.subjects | scheme.copulas)):
         return True

@@ -15,12 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
-from discodvt.artefacts import replacing
 from discodvt.discourse import CATEGORIES, Annotation, category_of
 from discodvt.errors import BadRequest, WorkFailed
 from discodvt.report.colors import hue
 from discodvt.report.escaping import one_line, printable
 from discodvt.report.terminal import numbered_edus, summary
+from discodvt.resumable import replacing
 from discodvt.writing.story import Story
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from torch.distributed.checkpoint.state_dict import (
 matplotlib.use("Agg")
 from matplotlib.figure import Figure
 
-from discodvt.artefacts import TEMPORARY
 from discodvt.errors import WorkFailed
+from discodvt.resumable import TEMPORARY
 from discodvt.training.stages import Objective
 
 METRICS = "metrics.jsonl"

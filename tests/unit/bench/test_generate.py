@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from discodvt.bench import generate as bench
-from discodvt.bench.rows import Row
+from discodvt.bench.rows import BenchRow
 from discodvt.writing import StoryWriter
 
 torch.set_num_threads(1)
@@ -49,7 +49,7 @@ def test_rows_with_small_shapes(monkeypatch, tmp_path):
     monkeypatch.setattr(bench, "BASE", SMALL)
     monkeypatch.setattr(bench, "STORYTELLER", tmp_path / "nowhere")
     monkeypatch.setattr(bench, "_threads", lambda count: nullcontext())  # two threads on busy cores take minutes
-    monkeypatch.setattr(bench, "_start_up", lambda directory, rounds: Row("start", 1, 1, 1, "at most 2", True))
+    monkeypatch.setattr(bench, "_start_up", lambda directory, rounds: BenchRow("start", 1, 1, 1, "at most 2", True))
     rows = bench.bench_generate(rounds=1, scale=0.03)
     promises = ["at least 2.5", "at least 3", "reported", "at most 2", "at most 0.001", "at least 1.5", "reported"]
     assert [row.promise for row in rows] == promises

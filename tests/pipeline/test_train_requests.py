@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,12 +13,14 @@ from transformers import BartConfig, BartForConditionalGeneration
 
 from discodvt.cli import app, main
 from discodvt.cli.train import train
+from discodvt.config import LoopSettings
 from discodvt.corpus import ANNOTATED_SCHEMA, write_rows
 from discodvt.data.subwords import train_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.evaluation.discourse.fit_stage import fit_classifier
 from discodvt.model import DiscoDVT
 from discodvt.training.recipes import read_recipe
+from discodvt.training.run import _check_processes
 from discodvt.training.run import train as run
 
 if "train" not in {command.name for command in app.registered_commands}:
@@ -110,6 +113,111 @@ def test_a_resumed_run_that_is_refused_keeps_its_checkpoint(place, monkeypatch, 
     assert last.is_dir()
 
 
+def stopped(place: Path, *overrides: str, at: int = 2) -> list[str]:
+    """A run that was stopped at a step, with a checkpoint after each; the arguments to ask for it again."""
+    settings = ["run.steps=4", "run.save_every_steps=1", *overrides]
+    for event in run(read_recipe(place / "recipe.toml", settings), place / "out"):
+        if event.kind == "step" and event.step == at:
+            break
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def test_a_resumed_run_may_differ_in_what_is_named(place, monkeypatch, capsys):
+    again = stopped(place)
+    said = refused(monkeypatch, capsys, *again, "--resume", "--set", "optimizer.learning_rate=1e-5")
+    assert "optimizer.learning_rate: 0.0001 there, 1e-05 asked for" in said
+    code, _, said = ask(monkeypatch, capsys, *again, "--resume", "--change", "optimizer.learning_rate=1e-5")
+    assert code == 0, said
+    changed = {"key": "optimizer.learning_rate", "from": 1e-4, "to": 1e-5}
+    assert json.loads((place / "out" / "manifest.json").read_text())["changes"] == [changed]
+    rates = [json.loads(line) for line in (place / "out" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["learning_rate"] for line in rates if "learning_rate" in line] == pytest.approx([1e-4, 2.5e-6])
+    card = (place / "out" / "README.md").read_text()
+    assert "## Changed on resume\n\n- step 1: optimizer.learning_rate from 0.0001 to 1e-05\n" in card
+
+
+def test_a_change_is_remembered_when_the_run_is_killed_again(place, monkeypatch, capsys):
+    stopped(place)
+    settings = ["run.steps=4", "run.save_every_steps=1", "optimizer.learning_rate=1e-5"]
+    recipe = read_recipe(place / "recipe.toml", settings)
+    for event in run(recipe, place / "out", resume=True, changes=["optimizer.learning_rate"]):
+        if event.kind == "step":
+            break  # before the next checkpoint
+    list(run(recipe, place / "out", resume=True))
+    assert "- step 1: optimizer.learning_rate from 0.0001 to 1e-05\n" in (place / "out" / "README.md").read_text()
+
+
+def test_what_may_not_change_on_resume(place, monkeypatch, capsys):
+    again = stopped(place)
+    assert "--change seed: fixed" in refused(monkeypatch, capsys, *again, "--resume", "--change", "seed=3")
+    assert "--change model.num_codes: fixed" in refused(
+        monkeypatch, capsys, *again, "--resume", "--change", "model.num_codes=16"
+    )
+    said = refused(monkeypatch, capsys, *again, "--change", "optimizer.learning_rate=1e-5")
+    assert "--change is for a run that is resumed; use --set" in said
+
+
+def test_the_advice_after_a_gradient_that_is_not_finite_works(place, monkeypatch, capsys):
+    arguments = ["--set", "run.steps=6", "--set", "optimizer.learning_rate=1e30"]
+    code, _, said = ask(monkeypatch, capsys, *arguments)
+    assert code == 1
+    assert "not finite at a learning rate of" in said
+    advice = said.partition("--resume --change ")[2].partition(",")[0]
+    assert advice == "optimizer.learning_rate=1e+29"
+    code, _, said = ask(monkeypatch, capsys, *arguments, "--resume", "--change", "optimizer.learning_rate=1e-4")
+    assert code == 0, said
+
+
+@pytest.mark.parametrize("error", [RuntimeError, MemoryError, KeyboardInterrupt])
+@pytest.mark.parametrize("where", ["assembly.read_tokens", "loop.validate"])
+def test_a_crash_at_the_start_leaves_no_unfinished_run(place, monkeypatch, where, error):
+    def crash(*_, **__):
+        raise error("out of luck")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"discodvt.training.{where}", crash)
+        with pytest.raises(error):
+            list(run(read_recipe(place / "recipe.toml"), place / "out"))
+    assert not (place / "out").exists()
+
+
+def test_a_run_killed_at_its_start_is_started_again_even_with_another_recipe(place, monkeypatch, capsys):
+    for event in run(read_recipe(place / "recipe.toml"), place / "out"):
+        if event.kind == "step":
+            break
+    assert (place / "out" / "stage.json").exists()
+    code, _, said = ask(monkeypatch, capsys, "--set", "seed=7")
+    assert code == 0, said
+    assert json.loads((place / "out" / "manifest.json").read_text())["config"]["seed"] == 7
+
+
+def test_the_unfinished_work_of_another_command_is_left_alone(place, monkeypatch, capsys):
+    (place / "out").mkdir()
+    (place / "out" / "stage.json").write_text(json.dumps({"stage": "annotate", "config": {}, "inputs": {}}))
+    assert "holds an unfinished `annotate`" in refused(monkeypatch, capsys)
+
+
+def test_shares_of_prompts_and_stories_that_are_cut_are_said_at_the_start(place, monkeypatch, capsys):
+    code, out, _ = ask(monkeypatch, capsys, "--set", "data.prompt_tokens=1", "--set", "data.story_tokens=16")
+    assert code == 0
+    first = out.splitlines()[0]
+    assert first == (
+        "`data.prompt_tokens` 1 cuts 100% of the prompts and `data.story_tokens` 16 cuts 100% of the stories "
+        "of the train split"
+    )
+    assert "cuts" not in ask(monkeypatch, capsys, "--overwrite", "--set", "data.story_tokens=64")[1]
+
+
+def test_the_numbers_of_processes_that_would_do_are_said():
+    for processes, said in {
+        3: "use 1 or 2 or 4$",
+        8: "use 1 or 2 or 4, or set batch.stories_per_micro_batch=2$",
+    }.items():
+        with pytest.raises(BadRequest, match=f"4 micro-batches of a step cannot be shared by {processes} .*{said}"):
+            _check_processes(LoopSettings(), SimpleNamespace(num_processes=processes))
+    _check_processes(LoopSettings(), SimpleNamespace(num_processes=4))
+
+
 def test_a_refused_discourse_fit_leaves_nothing_either(place):
     settings = {"epochs": 1.0, "first_epochs": 1.0, "pairs_per_step": 10_000, "argument_tokens": 8}
     with pytest.raises(BadRequest, match="do not fill one step"):
@@ -147,7 +255,8 @@ def test_codes_made_of_bits_are_not_restarted(coded, monkeypatch, capsys):
 def test_stage_1_may_change_the_bottleneck(coded, monkeypatch, capsys):
     code, _, said = ask(monkeypatch, capsys, "--set", "model.bottleneck=bits", "--set", "watchdog.grace=0")
     assert code == 0
-    assert "raise loss.entropy, or loss.batch_entropy" in said  # what the watchdog advises to codes made of bits
+    assert "raise loss.entropy (now 0.1), or raise loss.batch_entropy (now 0)" in said
+    assert "restart_dead_codes" not in said  # not for codes made of bits
 
 
 @pytest.mark.parametrize("setting", ["denoising.mask_ratio=0", "denoising.mean_span=0.4"])
@@ -161,9 +270,8 @@ def test_denoising_stories_as_long_as_the_model(place, monkeypatch, capsys, sett
 
 
 def test_an_unfinished_run_says_how_to_go_on(place, monkeypatch, capsys):
-    (place / "out").mkdir()
-    (place / "out" / "stage.json").write_text("{}")
-    assert "--resume" in refused(monkeypatch, capsys)
+    again = stopped(place)
+    assert "go on with --resume, or start over with --overwrite" in refused(monkeypatch, capsys, *again)
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,17 @@ def train(
         Path | None, typer.Option("--out", help="Directory for the run; default: `out` of the recipe.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an unfinished run stands.")] = False,
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--change", metavar="A.B=VALUE", help="With --resume: another value from here on; repeatable."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Clear a run in the way and start over.")] = False,
 ) -> None:
     """Train one stage: pretrain, warm-start, reconstruct, prior or seq2seq."""
     from discodvt.training.recipes import read_recipe
 
-    asked = read_recipe(recipe, set_ or [])
+    changes = change or []
+    asked = read_recipe(recipe, [*(set_ or []), *changes])
     directory = out_dir or asked.out
     if directory is None:
         raise BadRequest(f"{recipe}: no output directory; give --out, or `out` in the recipe")
@@ -37,7 +42,13 @@ def train(
 
     with progress() as bar:
         task = bar.add_task(asked.stage, total=None, rate="")
-        for event in run(asked, directory, resume=resume, overwrite=overwrite):
+        for event in run(
+            asked,
+            directory,
+            resume=resume,
+            overwrite=overwrite,
+            changes=[override.partition("=")[0].strip() for override in changes],
+        ):
             if event.kind == "step":
                 bar.update(task, completed=event.step, total=event.total)
             elif event.kind == "train":

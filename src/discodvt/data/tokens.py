@@ -77,6 +77,8 @@ class Tokens:
     stories: Ragged
     edus: Ragged  # boundaries over decoder input positions, one more than EDUs; empty rows without annotation
     relations: Ragged  # label ids, one for each pair of neighbouring EDUs, -100 where one of them was cut away
+    cut_prompts: int = 0  # how many were longer than what is kept
+    cut_stories: int = 0
 
     def __len__(self) -> int:
         return len(self.stories)
@@ -106,6 +108,7 @@ def read_tokens(
 ) -> Tokens:
     """Tokenise a split file. Rows with a blank story are left out; a split without any other is an error."""
     columns = {name: Packing() for name in ("prompts", "stories", "edus", "relations")}
+    cut_prompts = cut_stories = 0
     schema = ANNOTATED_SCHEMA if with_relations else CORPUS_SCHEMA
     try:
         stories = _with_story(path, read_rows(path, schema, take=limit))
@@ -120,6 +123,8 @@ def read_tokens(
                 columns["prompts"].add(np.array([bos, *given, eos], dtype=np.int32))
                 columns["stories"].add(np.array([bos, *story.ids, eos], dtype=np.int32)[: story_tokens + 1])
                 edus, relations = _spans(row, story, story_tokens) if with_relations else (_NONE, _NONE)
+                cut_prompts += len(prompt.ids) > prompt_tokens
+                cut_stories += len(story.ids) >= story_tokens
                 columns["edus"].add(edus)
                 columns["relations"].add(relations)
     except BadRequest as error:
@@ -128,7 +133,14 @@ def read_tokens(
         raise
     if not columns["stories"].lengths:
         raise BadRequest(f"{path}: the split holds no story; prepare the corpus again")
-    return Tokens(**{name: packing.ragged() for name, packing in columns.items()})
+    return Tokens(
+        columns["prompts"].ragged(),
+        columns["stories"].ragged(),
+        columns["edus"].ragged(),
+        columns["relations"].ragged(),
+        cut_prompts,
+        cut_stories,
+    )
 
 
 def edu_boundaries(token_ends: NDArray[np.int64], edu_ends: NDArray[np.int64]) -> Ints:

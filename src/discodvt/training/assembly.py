@@ -7,6 +7,7 @@ sections it has and builds its model, feeds and objective.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -89,6 +90,10 @@ class Recipe(LoopSettings):
         """Plain values, for the manifest and the model card; the output directory is no part of the request."""
         return self.model_dump(mode="json", exclude={"out"})
 
+    def value(self, key: str) -> Any:
+        """The value of a dotted key."""
+        return reduce(getattr, key.split("."), self)
+
     def inputs(self) -> list[Path]:
         """The files a run is made of: its stories, and the weights it starts from where they are at hand."""
         stories = [path for split, path in split_files(self.data.corpus).items() if split != "test"]
@@ -123,10 +128,23 @@ class Recipe(LoopSettings):
             for split, limit in limits.items()
         }
         stage = self.build(Corpus(tokenizer, **splits), site)
+        stage.notes += self._cuts(splits["train"])
         self.keep_lengths(stage)
         if self.run.gradient_checkpointing:
             stage.objective.model.gradient_checkpointing_enable()
         return stage
+
+    def _cuts(self, tokens: Tokens) -> list[str]:
+        """What share of prompts and stories is longer than what is kept of them."""
+        cut = [
+            f"`data.{key}` {getattr(self.data, key)} cuts {count / len(tokens):.0%} of the {what}"
+            for key, what, count in (
+                ("prompt_tokens", "prompts", tokens.cut_prompts),
+                ("story_tokens", "stories", tokens.cut_stories),
+            )
+            if count
+        ]
+        return [f"{' and '.join(cut)} of the train split"] if cut else []
 
     def build(self, corpus: Corpus, site: Site) -> Stage:
         """Model, feeds and objective of this stage."""
@@ -145,7 +163,12 @@ class Recipe(LoopSettings):
             card = self.model_card(progress, total=total, unit=unit, parameters=parameters, frozen=frozen)
             (target / "README.md").write_text(card, encoding="utf-8")
 
-        return Stage(objective, order, train, valid, total, describe, facts={"frozen": frozen}, **more)
+        lower = f"optimizer.learning_rate={self.optimizer.learning_rate / 10:g}"
+        remedy = f"go on with a lower one: --resume --change {lower}"
+        if self.run.precision != "float32":
+            remedy += ", or in float32: --resume --change run.precision=float32"
+        facts = {"frozen": frozen}
+        return Stage(objective, order, train, valid, total, describe, remedy=remedy, facts=facts, **more)
 
     def total(self, stories: int) -> int:
         """Length of the run in steps; of an epoch, whole steps only."""
@@ -215,6 +238,7 @@ class Recipe(LoopSettings):
             *([f"- {alarm}" for alarm in progress["alarms"]] or ["No alarm."]),
             *([f"- without gradient at the first step: {', '.join(unreached)}"] if unreached else []),
             "",
+            *_changes(progress.get("changes", [])),
             "## Recipe",
             "",
             "```json",
@@ -223,6 +247,12 @@ class Recipe(LoopSettings):
             "",
         ]
         return "\n".join(lines)
+
+
+def _changes(changes: Sequence[dict[str, Any]]) -> list[str]:
+    """What was changed when the run was resumed, as a section of the card."""
+    lines = [f"- step {each['step']}: {each['key']} from {each['from']} to {each['to']}" for each in changes]
+    return ["## Changed on resume", "", *lines, ""] if lines else []
 
 
 class FromScratch(Recipe):

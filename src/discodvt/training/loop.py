@@ -45,6 +45,7 @@ class Progress:
     figures: Figures = field(default_factory=dict)  # of the last validation
     alarms: list[str] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)  # trained, but without gradient at the first step
+    changes: list[dict[str, Any]] = field(default_factory=list)  # of settings on resume: key, from, to, step
 
 
 @dataclass
@@ -121,8 +122,7 @@ class Loop:
         norm = float(accelerator.clip_grad_norm_(self.module.parameters(), self.settings.optimizer.max_gradient_norm))
         if not np.isfinite(norm):
             raise WorkFailed(
-                f"step {step + 1}: the gradient is not finite; resume from the last checkpoint with a lower "
-                "optimizer.learning_rate, or in float32 (run.precision)"
+                f"step {step + 1}: the gradient is not finite at a learning rate of {rate:g}; {stage.remedy}"
             )
         if step == 0:
             self.progress.unreached = without_gradient(accelerator.unwrap_model(self.module).named_parameters())

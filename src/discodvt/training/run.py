@@ -5,7 +5,8 @@ The directory is a stage directory (`discodvt.artefacts`): `last-STEP/` to resum
 leaves a whole writer: the DiscoDVT it was trained on, and `prior/`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,33 @@ from discodvt.training.loop import Event, Loop, Progress
 from discodvt.training.outputs import Checkpoints, Journal, plot
 from discodvt.training.stages import Stage
 
+MAY_CHANGE = (  # sections and keys in which a resumed run may differ from what it was started with
+    "optimizer",
+    "run",
+    "watchdog",
+    "writing",
+    "card",
+    "validation.every_steps",
+    "validation.stories_per_batch",
+    "validation.bleu_stories",
+)
 
-def train(recipe: Recipe, directory: Path, *, resume: bool = False, overwrite: bool = False) -> Iterator[Event]:
-    """Train the recipe's stage into `directory`; what happens is yielded as it happens."""
+
+def train(
+    recipe: Recipe, directory: Path, *, resume: bool = False, overwrite: bool = False, changes: Sequence[str] = ()
+) -> Iterator[Event]:
+    """Train the recipe's stage into `directory`; what happens is yielded as it happens.
+
+    `changes` names keys in which a resumed run differs from its request so far, such as `optimizer.learning_rate`.
+    """
+    fixed = [key for key in changes if not {key, key.partition(".")[0]} & set(MAY_CHANGE)]
+    if fixed:
+        raise BadRequest(
+            f"`change` {fixed[0]}: fixed when a run starts; what may change is {', '.join(MAY_CHANGE)}",
+            parameter="change",
+        )
+    if changes and not resume:
+        raise BadRequest("`change` is for a run that is resumed; use `set_`", parameter=("change", "set_"))
     return run_stage(
         "train",
         directory,
@@ -35,6 +60,7 @@ def train(recipe: Recipe, directory: Path, *, resume: bool = False, overwrite: b
         inputs=recipe.inputs(),
         resume=resume,
         overwrite=overwrite,
+        may_change=changes,
     )
 
 
@@ -48,9 +74,12 @@ def run_stage(
     inputs: Sequence[Path],
     resume: bool = False,
     overwrite: bool = False,
+    may_change: Collection[str] = (),
 ) -> Iterator[Event]:
-    """Train the stage that `assemble` makes; `config` and `inputs` are the request, as in `open_stage`."""
-    done = not overwrite and _is_done(directory, resume)
+    """Train the stage that `assemble` makes; `config`, `inputs` and `may_change` are the request of `open_stage`."""
+    checkpoints = Checkpoints(directory)
+    done = not overwrite and _is_done(checkpoints, resume)
+    leftover = not resume and not done and _killed_at_start(directory, name)
     quiet_libraries()
     accelerator = Accelerator(
         mixed_precision="bf16" if _bf16(settings) else "no",
@@ -59,28 +88,37 @@ def run_stage(
     _check_processes(settings, accelerator)
     accelerator.wait_for_everyone()  # every process has looked at the directory before the first one changes it
     with ExitStack() as stack:
-        opened = None
+        opened = journal = None
         if accelerator.is_main_process:
-            opened = stack.enter_context(open_stage(directory, name, config=config, inputs=inputs, overwrite=overwrite))
+            request = open_stage(
+                directory, name, config=config, inputs=inputs, overwrite=overwrite or leftover, may_change=may_change
+            )
+            opened = stack.enter_context(request)
             if done:
                 yield Event("note", 0, 0, {}, f"{directory}: complete already, nothing to resume")
         if done:
             return
         accelerator.wait_for_everyone()
-        checkpoints = Checkpoints(directory)
+        started = checkpoints.newest("last") is not None
         try:
             stage = assemble(Site(directory, accelerator, last=checkpoints.newest("last")))
-        except BadRequest:
-            if opened is not None and not any(directory.glob("last-*")):
+            progress = Progress(**(checkpoints.progress() or {}))
+            if opened is not None:
+                changes = opened.request.get("changes", [])[len(progress.changes) :]
+                progress.changes += [change | {"step": progress.step} for change in changes]
+                journal = Journal(directory, step=progress.step, tensorboard=settings.run.tensorboard)
+                for note in stage.notes:
+                    yield Event("note", progress.step, stage.total, {}, note)
+            for event in Loop(stage, settings, accelerator, checkpoints, progress, journal).run():
+                started = started or event.kind == "step"
+                if opened is not None:
+                    yield event
+        except BaseException:
+            if opened is not None and not started:  # nothing in it is worth resuming
+                if journal is not None:
+                    journal.close()
                 opened.abandon()
             raise
-        progress = Progress(**(checkpoints.progress() or {}))
-        journal = None
-        if accelerator.is_main_process:
-            journal = Journal(directory, step=progress.step, tensorboard=settings.run.tensorboard)
-        for event in Loop(stage, settings, accelerator, checkpoints, progress, journal).run():
-            if accelerator.is_main_process:
-                yield event
         if opened is not None and journal is not None:
             journal.close()
             best = _leave_in_order(directory, stage, checkpoints, progress)
@@ -98,15 +136,27 @@ def run_stage(
         accelerator.wait_for_everyone()
 
 
-def _is_done(directory: Path, resume: bool) -> bool:
+def _is_done(checkpoints: Checkpoints, resume: bool) -> bool:
     """Whether the run is complete; a run that is there without `resume` is refused, with the way on."""
+    directory = checkpoints.directory
     if (directory / MANIFEST).exists():
         if resume:
             return True
-        raise BadRequest(f"{directory}: holds a finished run; choose another directory, or --overwrite it")
-    if (directory / REQUEST).exists() and not resume:
-        raise BadRequest(f"{directory}: holds an unfinished run; go on with --resume, or start over with --overwrite")
+        raise BadRequest(
+            f"{directory}: holds a finished run; choose another directory, or `overwrite` it", parameter="overwrite"
+        )
+    if not resume and (checkpoints.newest("last") or checkpoints.newest("best")):
+        raise BadRequest(
+            f"{directory}: holds an unfinished run; go on with `resume`, or start over with `overwrite`",
+            parameter=("resume", "overwrite"),
+        )
     return False
+
+
+def _killed_at_start(directory: Path, name: str) -> bool:
+    """Whether an earlier run of this kind came to no checkpoint, so that there is nothing to resume."""
+    request = directory / REQUEST
+    return request.exists() and json.loads(request.read_text(encoding="utf-8")).get("stage") == name
 
 
 def _leave_in_order(directory: Path, stage: Stage, checkpoints: Checkpoints, progress: Progress) -> dict[str, Any]:
@@ -128,9 +178,13 @@ def _bf16(settings: LoopSettings) -> bool:
 
 def _check_processes(settings: LoopSettings, accelerator: Accelerator) -> None:
     """A step must divide evenly over processes."""
-    micro_batches = settings.batch.stories_per_step // settings.batch.stories_per_micro_batch
-    if micro_batches % accelerator.num_processes:
+    stories, size = settings.batch.stories_per_step, settings.batch.stories_per_micro_batch
+    micro_batches, processes = stories // size, accelerator.num_processes
+    if micro_batches % processes:
+        divisors = [str(number) for number in range(1, micro_batches + 1) if micro_batches % number == 0]
+        smaller = [number for number in range(size - 1, 0, -1) if stories % (number * processes) == 0]
+        other = f", or set batch.stories_per_micro_batch={smaller[0]}" if smaller else ""
         raise BadRequest(
-            f"batch: {micro_batches} micro-batches a step cannot be shared by {accelerator.num_processes} processes; "
-            "set batch.stories_per_micro_batch lower"
+            f"batch: the {micro_batches} micro-batches of a step cannot be shared by {processes} processes; "
+            f"use {' or '.join(divisors)}{other}"
         )

@@ -5,6 +5,7 @@ try: it looks at code usage and at what another story's plan costs, the proof th
 """
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,30 +35,47 @@ class WatchdogLimits(Section):
     restart_dead_codes: bool = False
 
 
+USES_PLAN = {  # what makes a generator use its plan, as far as trials showed (docs/experiments.md)
+    "relaxation.noise_free": 0.25,
+    "word_dropout.rate": 0.3,
+    "model.code_logit_gain": 20.0,
+    "loss.bag_of_words": 0.3,
+}
+USES_CODES = ("loss.entropy", "loss.batch_entropy")
+
+
 @dataclass(frozen=True, slots=True)
 class Watchdog:
-    """Limits that a run is held to once `grace_steps` have passed."""
+    """Limits that a run is held to once `grace_steps` have passed; `settings` are the values of the recipe by key."""
 
     limits: WatchdogLimits
     grace_steps: int
+    settings: Mapping[str, float]
     restartable: bool = True  # codes made of bits are not
 
     def alarms(self, step: int, figures: Figures) -> list[str]:
-        """What is wrong with these validation figures, each with advice."""
+        """What is wrong with these validation figures, each with advice that goes beyond the recipe."""
         if step < self.grace_steps:
             return []
         found = []
         perplexity, gap = figures["code_perplexity"], figures["swap_gap"]
         if perplexity < self.limits.min_code_perplexity:
-            other = "set watchdog.restart_dead_codes=true" if self.restartable else "loss.batch_entropy"
+            advice = [f"raise {key} (now {self.settings[key]:g})" for key in USES_CODES]
+            if self.restartable and not self.limits.restart_dead_codes:
+                advice.append("set watchdog.restart_dead_codes=true")
             found.append(
                 f"code perplexity {perplexity:.1f} is below {self.limits.min_code_perplexity:g} "
-                f"({figures['codes_dead']:.0f} dead codes): raise loss.entropy, or {other}"
+                f"({figures['codes_dead']:.0f} dead codes): {', or '.join(advice)}"
             )
         if gap < self.limits.min_swap_gap:
+            advice = [
+                f"{key}={value:g} (now {self.settings[key]:g})"
+                for key, value in USES_PLAN.items()
+                if self.settings[key] < value
+            ]
             found.append(
                 f"another story's plan costs only {gap:.3f} nats per token: the generator ignores the plan; "
-                "set relaxation.noise_free=0.25, model.code_logit_gain=20 and word_dropout.rate=0.3"
+                + (f"set {', '.join(advice)}" if advice else "the recipe has all that helps, train longer")
             )
         return found
 

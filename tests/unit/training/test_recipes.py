@@ -1,5 +1,6 @@
 """Recipes: defaults are the paper's, all errors at once, overrides."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,13 @@ def test_overrides_are_read_as_toml_or_text(tmp_path):
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*/*.toml")), ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_recipe_of_the_project_is_valid(path):
     assert read_recipe(path).out is not None
+
+
+def test_the_documented_number_of_processes_shares_a_step_of_its_recipe():
+    text = (RECIPES.parent / "docs" / "training.md").read_text()
+    (found,) = re.findall(r"accelerate launch --num_processes (\d+) -m discodvt train (\S+)", text)
+    batch = read_recipe(RECIPES.parent / found[1]).batch
+    assert batch.stories_per_step // batch.stories_per_micro_batch % int(found[0]) == 0
 
 
 @pytest.mark.parametrize(("corpus", "codes"), [("wikiplots", 38), ("writingprompts", 44)])

@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from discodvt.training.loop import without_gradient
-from discodvt.training.validation import Watchdog, WatchdogLimits, code_usage
+from discodvt.training.validation import USES_CODES, USES_PLAN, Watchdog, WatchdogLimits, code_usage
 
-DOG = Watchdog(WatchdogLimits(), grace_steps=10)
+NOTHING = dict.fromkeys((*USES_PLAN, *USES_CODES), 0.0)
+DOG = Watchdog(WatchdogLimits(), grace_steps=10, settings=NOTHING)
 HEALTHY = {"code_perplexity": 40.0, "codes_dead": 3.0, "swap_gap": 0.5}
 
 
@@ -31,6 +32,25 @@ def test_collapse_and_deafness_are_told_with_advice():
     (deaf,) = DOG.alarms(20, HEALTHY | {"swap_gap": 0.001})
     assert "ignores the plan" in deaf
     assert "relaxation.noise_free" in deaf
+
+
+def test_advice_goes_beyond_the_recipe():
+    """It never names a value below the recipe's, and says what the recipe has."""
+    ignored = HEALTHY | {"swap_gap": 0.001}
+    has = NOTHING | {"relaxation.noise_free": 0.5, "model.code_logit_gain": 4.0, "word_dropout.rate": 0.3}
+    (alarm,) = replace(DOG, settings=has).alarms(20, ignored)
+    assert "noise_free" not in alarm
+    assert "word_dropout" not in alarm
+    assert "model.code_logit_gain=20 (now 4)" in alarm
+    (alarm,) = replace(DOG, settings=dict.fromkeys(NOTHING, 99.0)).alarms(20, ignored)
+    assert "train longer" in alarm
+    collapsed = HEALTHY | {"code_perplexity": 1.5}
+    assert (
+        "raise loss.entropy (now 0.7)"
+        in replace(DOG, settings=NOTHING | {"loss.entropy": 0.7}).alarms(20, collapsed)[0]
+    )
+    restarting = replace(DOG, limits=WatchdogLimits(restart_dead_codes=True))
+    assert "restart_dead_codes" not in restarting.alarms(20, collapsed)[0]
 
 
 def test_codes_made_of_bits_are_not_advised_to_restart():

@@ -117,6 +117,7 @@ class Stage:
     measure: Callable[[], Figures] | None = None  # further figures of a validation
     score: Callable[[int, Figures], float | None] | None = None  # of a checkpoint, less is better; None: not to keep
     stop_on_alarm: bool = False
+    remedy: str = "try again with a lower one"  # where a gradient is not finite at some learning rate
     around: PreTrainedModel | None = None  # published with the trained model inside, in `inside`
     inside: str = ""
     notes: list[str] = field(default_factory=list)  # to be shown before the first step

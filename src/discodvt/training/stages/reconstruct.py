@@ -21,7 +21,16 @@ from discodvt.training.assembly import Corpus, FromScratch, Site
 from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed
 from discodvt.training.loop import step_seed
 from discodvt.training.stages import Figures, Objective, Stage, StageOutput, Tallies, Term
-from discodvt.training.validation import Watchdog, WatchdogLimits, bleu_1, code_counts, code_usage, marker_hits
+from discodvt.training.validation import (
+    USES_CODES,
+    USES_PLAN,
+    Watchdog,
+    WatchdogLimits,
+    bleu_1,
+    code_counts,
+    code_usage,
+    marker_hits,
+)
 from discodvt.training.weights import plan_model
 
 
@@ -248,7 +257,10 @@ class LatentRecipe(FromScratch):
             self.loss,
             temperature=TemperatureSchedule.over(total, self.relaxation),
             watchdog=Watchdog(
-                self.watchdog, round(self.watchdog.grace * total), restartable=model.bottleneck.restartable
+                self.watchdog,
+                grace_steps=round(self.watchdog.grace * total),
+                settings={key: self.value(key) for key in (*USES_PLAN, *USES_CODES)},
+                restartable=model.bottleneck.restartable,
             ),
             restart=DeadCodeRestart(self.seed, 0.8 * total) if self.watchdog.restart_dead_codes else None,
         )

@@ -54,7 +54,7 @@ def annotate_sentences(text: str, sentences: Iterable[Sentence], scheme: Scheme)
     relations: list[str] = []
     mentions: list[Mention] = []
     previous: Sentence | None = None
-    for sentence in _mended(text, sentences):
+    for sentence in mend_sentences(text, sentences):
         tree = sentence.tree if sentence.tree is not None and len(sentence.tree) <= LONGEST_SENTENCE else None
         found = list(find_connectives(tree, scheme)) if tree is not None else []
         division = None
@@ -72,7 +72,7 @@ def annotate_sentences(text: str, sentences: Iterable[Sentence], scheme: Scheme)
     return Annotation(_tile(edus, len(text)), relations, mentions)
 
 
-def _mended(text: str, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+def mend_sentences(text: str, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
     """The sentences with closing quotes and brackets where they belong: with the words they close.
 
     A sentence without a letter or digit is none: it goes with the sentence before it, or with the first one.

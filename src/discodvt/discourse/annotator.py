@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, tee
 
-from discodvt.discourse.annotation import Annotation, annotate_sentences
+from discodvt.discourse.annotation import Annotation, annotate_sentences, mend_sentences
 from discodvt.discourse.parsers import Parser, load_parser
 from discodvt.discourse.trees import Sentence
 
@@ -47,6 +47,13 @@ class Annotator:
         parsed = self._parsed(ahead)
         for text in texts:
             yield annotate_sentences(text, iter(parsed.__next__, None), self.parser.scheme)
+
+    def sentences_many(self, texts: Iterable[str]) -> Iterator[list[Sentence]]:
+        """The sentences of each text, with the trees its parser built: what `annotate_many` starts from."""
+        ahead, texts = tee(texts)
+        parsed = self._parsed(ahead)
+        for text in texts:
+            yield list(mend_sentences(text, iter(parsed.__next__, None)))
 
     def _parsed(self, texts: Iterable[str]) -> Iterator[Sentence | None]:
         """The sentences of each text at their offsets in it, and None behind the last of each."""

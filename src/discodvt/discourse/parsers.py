@@ -47,11 +47,11 @@ class Parser(Protocol):
         ...
 
 
-def load_parser(name: str = "bundled") -> Parser:
-    """Open the parser a user named."""
+def load_parser(name: str = "bundled", *, all_trees: bool = False) -> Parser:
+    """Open the parser a user named; without `all_trees` a sentence without any marker may come without its tree."""
     kind, _, rest = name.partition(":")
     if kind in ("bundled", "spacy") and (kind == "spacy") == bool(rest):
-        return SpacyParser(name, str(bundled_path()) if kind == "bundled" else rest)
+        return SpacyParser(name, str(bundled_path()) if kind == "bundled" else rest, all_trees=all_trees)
     if name == "stanza":
         return StanzaParser.open()
     if kind == "corenlp" and rest:
@@ -67,8 +67,9 @@ def bundled_path() -> Path:
 class SpacyParser:
     """A loaded spaCy pipeline."""
 
-    def __init__(self, name: str, source: str) -> None:
+    def __init__(self, name: str, source: str, *, all_trees: bool = False) -> None:
         self.name = name
+        self.all_trees = all_trees
         self.nlp = _load_spacy(source)
         if "parser" not in self.nlp.pipe_names:
             raise BadRequest(f"{name}: this spaCy pipeline has no `parser`; it has {', '.join(self.nlp.pipe_names)}")
@@ -97,7 +98,7 @@ class SpacyParser:
         heads = np.searchsorted(positions, positions + table[:, 3].astype(np.int64))
         for low, high in pairwise(bounds):
             tree = None
-            if holds_marker[low:high].any():
+            if self.all_trees or holds_marker[low:high].any():
                 tree = self._tree(table[low:high], heads[low:high] - low, begins[low:high], ends[low:high])
             yield Sentence(int(begins[low]), int(ends[high - 1]), tree)
 

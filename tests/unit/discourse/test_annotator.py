@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from discodvt.discourse import LABELS, Annotation, Annotator
-from discodvt.discourse.annotation import _mended
+from discodvt.discourse.annotation import mend_sentences
 from discodvt.discourse.annotator import pieces
 from discodvt.discourse.trees import UD2, Sentence, Tree
 
@@ -174,7 +174,7 @@ def test_layout_does_not_change_what_is_found(annotator: Annotator, layout: str)
 def test_closing_quotes_a_parser_put_next_belong_to_the_words_before() -> None:
     text = '("Go.") He left. "Stay."'
     cut = [(0, 5), (5, 16), (17, 23), (23, 24)]  # as parsers do: the closing marks begin a sentence, or are one
-    mended = list(_mended(text, [Sentence(start, end, None) for start, end in cut]))
+    mended = list(mend_sentences(text, [Sentence(start, end, None) for start, end in cut]))
     assert [text[sentence.start : sentence.end] for sentence in mended] == ['("Go.")', "He left.", '"Stay."']
 
 
@@ -187,7 +187,7 @@ def test_closing_quotes_a_parser_put_next_belong_to_the_words_before() -> None:
     ],
 )
 def test_a_sentence_without_a_letter_or_digit_goes_with_its_neighbour(text, cut, expected) -> None:
-    mended = list(_mended(text, [Sentence(start, end, None) for start, end in cut]))
+    mended = list(mend_sentences(text, [Sentence(start, end, None) for start, end in cut]))
     assert [text[sentence.start : sentence.end] for sentence in mended] == expected
 
 

@@ -125,3 +125,13 @@ def test_a_pipeline_without_a_parser_is_refused(tmp_path: Path) -> None:
     spacy.blank("en").to_disk(tmp_path / "blank")
     with pytest.raises(BadRequest, match="no `parser`"):
         load_parser(f"spacy:{tmp_path / 'blank'}")
+
+
+def test_all_trees_gives_sentences_without_a_marker_theirs() -> None:
+    text = "The cat slept. She woke because it rained."
+    some, every = (
+        next(Annotator(load_parser(all_trees=all_trees)).sentences_many([text])) for all_trees in (False, True)
+    )
+    assert [sentence.tree is None for sentence in some] == [True, False]
+    assert [sentence.tree is None for sentence in every] == [False, False]
+    assert [(sentence.start, sentence.end) for sentence in some] == [(0, 14), (15, 42)]

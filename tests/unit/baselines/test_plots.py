@@ -1,0 +1,92 @@
+"""Plots and tagged stories: texts that can be read back, tags that leave no trace, distances between entity orders."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import PreTrainedTokenizerFast
+
+import discodvt
+from discodvt.baselines.plots import (
+    TAGS,
+    Part,
+    Plot,
+    added_tokens,
+    edit_distance,
+    entity_distance,
+    refuse_tags,
+    renumber,
+    statistics,
+    strip_tags,
+    tag_story,
+)
+from discodvt.errors import BadRequest
+
+TEXT = (
+    "<A0> the dog <V> chased <A1> <ent0> <event> <A0> <ent0>'s cat <V> fell <sent>"  # two events
+    " <sent> <V> go <A2> with <ent1> <sent>"
+)
+WORDS = st.text("abc <>'\n", max_size=40).filter(lambda text: not any(tag in text for tag in TAGS))
+
+
+def test_a_plot_is_read_back_from_its_text_and_from_what_a_decoder_makes_of_it() -> None:
+    plot = Plot.read(TEXT)
+    assert plot.text == TEXT
+    assert plot.sentences[0][1] == (Part("A0", "<ent0>'s cat"), Part("V", "fell"))
+    assert plot.sentences[1] == ()
+    assert Plot.read(TEXT.replace(" <", "<").removesuffix("<sent>")) == plot
+    assert Plot.read("").sentences == ()
+    assert Plot.read("lost words <V> go <A1>  <event> more").text == "<V> go <sent>"
+
+
+@given(WORDS, st.lists(st.tuples(st.integers(0, 40), st.integers(0, 31))), st.lists(st.integers(0, 40)))
+def test_tag_then_strip_is_the_identity(story: str, mentions: list[tuple[int, int]], ends: list[int]) -> None:
+    assert strip_tags(tag_story(story, mentions, ends)) == story
+
+
+def test_tags_leave_the_subwords_of_a_story_as_they_are() -> None:
+    file = Path(discodvt.__file__).parent / "assets" / "storyteller" / "tokenizer.json"
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file))
+    story = " Tom saw\n\nTom. “Tom  and Ann!” said\nAnn"
+    starts = [at for at in range(len(story)) if story.startswith(("Tom", "Ann"), at)]
+    tagged = tag_story(story, [(at, number % 3) for number, at in enumerate(starts)], [14, len(story)])
+    plain = tokenizer(story, add_special_tokens=False)["input_ids"]
+    assert tokenizer.add_tokens(added_tokens()) == len(TAGS) == 38
+    ids = tokenizer(tagged, add_special_tokens=False)["input_ids"]
+    marks = set(tokenizer.convert_tokens_to_ids(list(TAGS)))
+    assert [number for number in ids if number not in marks] == plain
+    assert strip_tags(tokenizer.decode(ids)) == story
+    words = tokenizer(TEXT, add_special_tokens=False)["input_ids"]
+    assert sum(number in marks for number in words) == TEXT.count("<")
+    assert Plot.read(tokenizer.decode(words)).text == TEXT
+
+
+def test_a_text_that_holds_a_tag_is_refused() -> None:
+    with pytest.raises(BadRequest, match="story 3: holds <ent7>"):
+        refuse_tags("He wrote <ent7>.", where="story 3")
+    refuse_tags("He wrote <ent32> and <b>.", where="story 3")
+
+
+def test_entities_are_renumbered_by_first_mention() -> None:
+    assert renumber("<ent4> saw <ent0>; <ent4> fell") == "<ent0> saw <ent1>; <ent0> fell"
+    assert renumber(TEXT) == TEXT
+
+
+def test_edit_distance_of_entities() -> None:
+    assert edit_distance([0, 1, 2], [0, 2, 2, 1]) == 2
+    assert edit_distance([], [1, 1]) == 2
+    assert entity_distance(
+        "<A0> <ent0> <V> saw <A1> <ent1>", "<ent0> Tom saw<ent2> her and<ent1> Ann"
+    ) == pytest.approx(1 / 3)
+    assert entity_distance("", "nobody") == 0
+
+
+def test_statistics_count_events_slots_and_lengths() -> None:
+    found = statistics([Plot.read(TEXT)], ["one two three four five six seven eight nine ten"])
+    assert found["sentences"] == 3
+    assert found["events_per_sentence"] == 1
+    assert found["empty_sentences"] == pytest.approx(1 / 3)
+    assert (found["A0"], found["A1"], found["A2"]) == pytest.approx((2 / 3, 1 / 3, 1 / 3))
+    assert found["length_without_tags"] == pytest.approx(8 / 10)  # the dog chased 's cat fell go with
+    assert found["entities_per_plot"] == 2

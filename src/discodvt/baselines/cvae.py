@@ -1,0 +1,167 @@
+"""The Gaussian latent of BART-CVAE (section 4.3): posterior q(z | y), prior p(z | x), one z added at every position.
+
+The states of story and prompt come from outside: whatever encoders a backbone has. The KL term is thresholded per
+dimension (Kingma et al. 2016); both values are kept, for the thresholded one is no KL and its sum no bound.
+Distributions are computed in float32 whatever the states are.
+"""
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from discodvt.baselines.scorers import masked_mean
+
+MAX_LOG_VARIANCE = 8.0
+ACTIVE_VARIANCE = 0.01  # Burda et al. 2016
+
+Threshold = Literal["dimension", "total", "weight"]
+
+
+class Gaussian(NamedTuple):
+    """A diagonal normal distribution for each story of a batch."""
+
+    mean: Tensor  # [B, Z]
+    log_variance: Tensor  # [B, Z]
+
+    def sample(self, noise: Tensor) -> Tensor:
+        """z [B, Z] from standard normal noise [B, Z] (reparameterised)."""
+        return self.mean + noise * (0.5 * self.log_variance).exp()
+
+    def log_density(self, z: Tensor) -> Tensor:
+        """ln N(z) of z [..., Z], summed over dimensions."""
+        squares = (z - self.mean).square() / self.log_variance.exp()
+        return -0.5 * (squares + self.log_variance + math.log(2 * math.pi)).sum(-1)
+
+
+def kl_per_dimension(posterior: Gaussian, prior: Gaussian) -> Tensor:
+    """KL(q || p) of each story and dimension [B, Z], in nats, in closed form."""
+    ratio = posterior.log_variance - prior.log_variance
+    squares = (posterior.mean - prior.mean).square() / prior.log_variance.exp()
+    return 0.5 * (ratio.exp() + squares - 1 - ratio)
+
+
+def kl_penalty(kl: Tensor, *, threshold: float, form: Threshold = "dimension") -> Tensor:
+    """The KL term of the loss [B] from kl [B, Z]; the paper says "maxed" with 0.1, not what is.
+
+    dimension  sum_i max(threshold, KL_i): each dimension may be used that far for nothing (our reading)
+    total      max(threshold, sum_i KL_i)
+    weight     threshold * sum_i KL_i
+    """
+    if form == "dimension":
+        return kl.clamp(min=threshold).sum(-1)
+    return kl.sum(-1).clamp(min=threshold) if form == "total" else threshold * kl.sum(-1)
+
+
+class GaussianHead(nn.Module):
+    """Pooled states to a Gaussian: one linear layer, or (for the prior) a tanh layer and one that starts at 0, so that
+    the prior starts as N(0, I)."""
+
+    def __init__(self, width: int, dimensions: int, *, hidden: int | None = None) -> None:
+        super().__init__()
+        last = nn.Linear(hidden or width, 2 * dimensions)
+        if hidden:
+            nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
+        self.layers = nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), last) if hidden else last
+
+    def forward(self, states: Tensor, mask: Tensor) -> Gaussian:
+        """States [B, T, D] and mask [B, T] to mean and log variance [B, Z]."""
+        with torch.autocast(states.device.type, enabled=False):
+            mean, log_variance = self.layers(masked_mean(states.float(), mask)).chunk(2, dim=-1)
+        return Gaussian(mean, log_variance.clamp(-MAX_LOG_VARIANCE, MAX_LOG_VARIANCE))
+
+
+class LatentOutput(NamedTuple):
+    """A batch under posterior and prior."""
+
+    posterior: Gaussian
+    prior: Gaussian
+    z: Tensor  # [B, Z], drawn from the posterior
+    kl: Tensor  # [B, Z], raw
+
+
+class GaussianLatent(nn.Module):
+    """Posterior head, prior head and the projection to the decoder's width (Optimus: "embedding" injection)."""
+
+    def __init__(self, width: int, dimensions: int, *, projection_scale: float = 0.02) -> None:
+        super().__init__()
+        self.dimensions = dimensions
+        self.posterior = GaussianHead(width, dimensions)
+        self.prior = GaussianHead(width, dimensions, hidden=width)
+        self.projection = nn.Linear(dimensions, width, bias=False)
+        nn.init.normal_(self.projection.weight, std=projection_scale)  # larger, it would drown the word embeddings
+
+    def forward(
+        self, story_states: Tensor, story_mask: Tensor, prompt_states: Tensor, prompt_mask: Tensor, noise: Tensor
+    ) -> LatentOutput:
+        """States [B, T, D], masks [B, T], noise [B, Z] (zeros: the posterior mean) to z and its KL."""
+        posterior = self.posterior(story_states, story_mask)
+        prior = self.prior(prompt_states, prompt_mask)
+        return LatentOutput(posterior, prior, posterior.sample(noise), kl_per_dimension(posterior, prior))
+
+    def draw(self, prompt_states: Tensor, prompt_mask: Tensor, noise: Tensor) -> Tensor:
+        """z [B, Z] from the prior: what a story is written from, one draw for all of it."""
+        prior: Gaussian = self.prior(prompt_states, prompt_mask)
+        return prior.sample(noise)
+
+    def at_positions(self, z: Tensor, length: int) -> Tensor:
+        """What is added to the decoder's input embeddings [B, length, D]: the same at every position."""
+        latent: Tensor = self.projection(z)
+        return latent.unsqueeze(1).expand(-1, length, -1)
+
+
+def active_units(means: Tensor, *, variance: float = ACTIVE_VARIANCE) -> int:
+    """Dimensions whose posterior mean differs between stories: means [N, Z]."""
+    return int((means.var(0) >= variance).sum()) if len(means) > 1 else 0
+
+
+@torch.no_grad()
+def mutual_information(posterior: Gaussian, noise: Tensor, *, rows: int = 256) -> float:
+    """I(story; z) in nats: E ln q(z | y) - E ln q(z), q(z) the mixture over the N stories given; at most ln N.
+
+    Posterior and noise [N, Z]; `rows` stories are held against all N at a time.
+    """
+    z = posterior.sample(noise)
+    own = posterior.log_density(z)  # [N]
+    mixture = [
+        posterior.log_density(part.unsqueeze(1)).logsumexp(1) for part in z.split(rows)
+    ]  # each [rows, N] -> [rows]
+    return float((own - torch.cat(mixture) + math.log(len(z))).mean())
+
+
+def importance_weighted_nll(log_likelihood: Tensor, log_prior: Tensor, log_posterior: Tensor) -> Tensor:
+    """-ln p(y | x) of each story [B], from S draws of z from q: ln p(y|z,x), ln p(z|x), ln q(z|y), each [S, B]."""
+    weights = log_likelihood + log_prior - log_posterior
+    return math.log(len(weights)) - weights.logsumexp(0)
+
+
+def latent_figures(posterior: Gaussian, kl: Tensor, noise: Tensor, *, threshold: float) -> dict[str, float]:
+    """What to log of a validation set: posterior, raw KL and noise [N, Z]."""
+    return {
+        "kl": float(kl.sum(-1).mean()),
+        "kl_floor": threshold * kl.shape[-1],
+        "dimensions_below_threshold": int((kl.mean(0) < threshold).sum()),
+        "active_units": active_units(posterior.mean),
+        "latent_dimensions": kl.shape[-1],
+        "mutual_information": mutual_information(posterior, noise),
+    }
+
+
+def latent_alarms(figures: dict[str, float], *, min_swap_gap: float, min_kl: float = 0.1) -> list[str]:
+    """Signs of posterior collapse, each with advice. KL at its floor proves nothing, for noise can pay for it; what
+    another story's z costs does (`swap_gap`, nats per token)."""
+    found = []
+    if figures["kl"] < min_kl:
+        found.append(
+            f"posterior collapse: KL {figures['kl']:.3f} nats a story, {figures['active_units']:.0f} of "
+            f"{figures['latent_dimensions']:.0f} units active; raise the KL threshold or let the KL weight rise from 0"
+        )
+    gap = figures.get("swap_gap")
+    if gap is not None and gap < min_swap_gap:
+        found.append(
+            f"another story's latent costs only {gap:.3f} nats per token: the generator ignores z; "
+            "raise the KL threshold or drop words of the decoder's input"
+        )
+    return found

@@ -133,9 +133,10 @@ def _antecedent(tree: Tree, token: int) -> int:
 
 
 def _argument(tree: Tree, head: int, verb: int) -> Argument:
-    """A head's subtree, relative clauses, apposition and conjunction left out; elsewhere than with its own verb also
-    its preposition: "to children swapped by ..." is `children` for `swapped`."""
-    labels = _LEFT_OUT if tree.heads[head] == verb else _LEFT_OUT | {"case"}
+    """A head's subtree, relative clauses, apposition and conjunction left out; of a subject, and away from its
+    own verb, also what precedes it: "to children swapped by ..." is `children` for `swapped`."""
+    own = tree.heads[head] == verb and not tree.deps[head].startswith("nsubj")
+    labels = _LEFT_OUT if own else _LEFT_OUT | {"case", "mark"}
     outside = {verb, *tree.dependents(head, labels)}
     outside.update(child for child in tree.dependents(head, ("acl",)) if tree.tags[child] in ("VBN", "VBG"))
     clause = tree.tags[head].startswith("VB") or _first(tree, head, "cop", "nsubj", "nsubj:pass") is not None

@@ -22,6 +22,7 @@ _TITLES = frozenset(  # A's list (`general_preprocessing.py`) and what stories h
     "prince princess madam earl duke duchess professor colonel major sergeant uncle aunt old little".split()
 )
 _FAMILY = frozenset("mom mommy mum mama mother dad daddy papa father grandma grandpa granny grandmother".split())
+_INSIDE = frozenset(", ; - – — ( [".split())  # punctuation after which a capital is no beginning
 _NO_ENTITIES = frozenset("lot bit way kind sort thing something while few couple lots rest end idea".split())
 
 
@@ -83,14 +84,14 @@ def _gender_of(word: str) -> str:
 def _name_tokens(trees: Sequence[Tree | None], text: str) -> list[set[int]]:
     """Proper nouns with a capital, and capitals of a word that is a proper noun elsewhere; taggers miss some.
 
-    A capital at the start of a sentence proves nothing: a word that stands in small letters elsewhere is no name there.
+    A capital at the start of a sentence proves nothing: a word that stands in small letters elsewhere is no name there,
+    except `Mom` and the like.
     """
     capitals = [_capitals(tree, text) if tree is not None else {} for tree in trees]
     pairs = [(tree, found) for tree, found in zip(trees, capitals, strict=True) if tree is not None]
     names = {tree.words[t] for tree, found in pairs for t, first in found.items() if not first and _is_proper(tree, t)}
-    small = {
-        word for tree, found in pairs for token, word in enumerate(tree.words) if token not in found and word.isalpha()
-    }
+    words = {word for tree, found in pairs for token, word in enumerate(tree.words) if token not in found}
+    small = words - _FAMILY
     return [
         {
             token
@@ -106,7 +107,7 @@ def _name_tokens(trees: Sequence[Tree | None], text: str) -> list[set[int]]:
 def _capitals(tree: Tree, text: str) -> dict[int, bool]:
     """The tokens with a capital (I is none), and whether each is the first word of its sentence or of a quotation."""
     return {
-        token: token == 0 or tree.is_punctuation(token - 1)
+        token: token == 0 or (tree.is_punctuation(token - 1) and tree.words[token - 1] not in _INSIDE)
         for token, start in enumerate(tree.starts)
         if text[start].isupper() and tree.words[token] != "i"
     }

@@ -46,7 +46,6 @@ class TokenRescoring(LogitsProcessor):
             )  # [B k, T + 1]
             log_real = self.rescore(longer).view(*tokens.shape, -1)  # [B, k, S]
             log_p = rescored(log_p, log_real.to(log_p), self.weights)
-        log_p = log_p.masked_fill(scores.gather(-1, tokens) == -torch.inf, -torch.inf)  # what was banned stays so
         return torch.full_like(scores, -torch.inf).scatter(-1, tokens, log_p.to(scores.dtype))
 
 

@@ -79,14 +79,16 @@ def whole_pair(plot: str, kind: Kind) -> Pair:
 
 
 def test_event_inter_moves_every_sentence_with_an_event() -> None:
-    plot = "<V> open <A1> x <sent> <V> a <A1> <ent0> <sent> <sent> <V> b <A1> <ent1> <sent> <V> c <A1> <ent2> <sent>"
-    real, changed = whole_pair(plot, "event-inter")[1:]
-    before, after = (Plot.read(text).sentences for text in (real, changed))
-    assert before[1] == after[1] == ()
-    verbs = [[sentence[0][0].words for sentence in part if sentence] for part in (before, after)]
-    assert sorted(verbs[0]) == sorted(verbs[1])
-    assert all(left != right for left, right in zip(*verbs, strict=True))
-    assert entities_of(changed) == [0, 1, 2]
+    rest = " <sent> <sent> ".join(f"<V> {verb} <A1> <ent{number}>" for number, verb in enumerate("abcd"))
+    plot = Plot.read(f"<V> open <A1> x <sent> {rest} <sent>")
+    for seed in range(50):
+        ((_, *sides),) = make_pairs([("p", plot)], "event-inter", seed=seed)
+        real, changed = ([sentence[:1] for sentence in Plot.read(side).sentences] for side in sides)
+        assert real[1::2] == changed[1::2] == [()] * len(real[1::2])  # empty sentences stay
+        verbs = [[sentence[0][0].words for sentence in side[::2] if sentence] for side in (real, changed)]
+        assert verbs[0] == list("abcd")[: len(verbs[0])]
+        assert all(left != right for left, right in zip(*verbs, strict=False))
+        assert entities_of(sides[1]) == list(range(len(entities_of(sides[1]))))
 
 
 def test_event_intra_v_moves_verbs_and_nothing_else() -> None:

@@ -12,11 +12,14 @@ Plot writer: prompt -> plot. Story writer: prompt `<sent>` plot -> tagged story.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tokenizers import AddedToken
 
 from discodvt.errors import BadRequest
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 MAX_ENTITIES = 32
 LONGEST_ARGUMENT = 5  # words
@@ -26,6 +29,7 @@ ENTITY_TAGS = tuple(f"<ent{number}>" for number in range(MAX_ENTITIES))
 TAGS = (*ENTITY_TAGS, SENTENCE, EVENT, *(f"<{slot}>" for slot in ARGUMENTS), VERB)
 
 _TAG = re.compile("|".join(TAGS))
+_FIRST_TAGS = re.compile(f"^(?:{_TAG.pattern})+ ?")
 _ENTITY = re.compile("<ent([0-9]+)>")
 _SLOT = re.compile(r"<(A[012]|V)>")
 
@@ -82,17 +86,31 @@ def source_text(prompt: str, plot: str) -> str:
     return f"{prompt} {SENTENCE} {plot}".rstrip()
 
 
-def added_tokens() -> list[AddedToken]:
-    """The tags as single tokens; white space before one belongs to it, or every tag would cost a lone space."""
-    return [AddedToken(tag, lstrip=True, normalized=False) for tag in TAGS]
+def add_tags(tokenizer: "PreTrainedTokenizerBase") -> int:
+    """Make each tag one token; returns how many are new, for which the model needs embeddings.
+
+    White space before a tag belongs to it, or every tag would cost a lone space. A byte-level tokenizer no longer puts
+    a space before a text by itself: it would do so after every tag. The space of `as_input` is enough.
+    """
+    pre_tokenizer = tokenizer.backend_tokenizer.pre_tokenizer
+    if getattr(pre_tokenizer, "add_prefix_space", False):
+        pre_tokenizer.add_prefix_space = False
+    if "add_prefix_space" in tokenizer.init_kwargs:
+        tokenizer.init_kwargs["add_prefix_space"] = tokenizer.add_prefix_space = False  # which is saved differs
+    return int(tokenizer.add_tokens([AddedToken(tag, lstrip=True, normalized=False) for tag in TAGS]))
 
 
 def tag_story(story: str, mentions: Iterable[tuple[int, int]], sentence_ends: Iterable[int]) -> str:
-    """The story with `<entN>` before each mention (its start, its entity's number) and `<sent>` after each sentence."""
+    """The story with `<entN>` before each mention (its start, its entity's number) and `<sent>` after each sentence.
+
+    Tags at the very beginning are followed by a space, so that the first word is the subword it is elsewhere.
+    """
     tags = [(_before_space(story, start), 1, ENTITY_TAGS[number]) for start, number in mentions]
     tags += [(end, 0, SENTENCE) for end in sentence_ends]
-    pieces, done = [], 0
-    for place, _, tag in sorted(tags):
+    ordered = sorted(tags)
+    first = "".join(tag for place, _, tag in ordered if place == 0)
+    pieces, done = [f"{first} " if first else ""], 0
+    for place, _, tag in ordered[first.count("<") :]:
         pieces += [story[done:place], tag]
         done = place
     return "".join([*pieces, story[done:]])
@@ -100,7 +118,7 @@ def tag_story(story: str, mentions: Iterable[tuple[int, int]], sentence_ends: It
 
 def strip_tags(text: str) -> str:
     """A tagged story without its tags; nothing else changes."""
-    return _TAG.sub("", text)
+    return _TAG.sub("", _FIRST_TAGS.sub("", text))
 
 
 def refuse_tags(text: str, *, where: str) -> None:

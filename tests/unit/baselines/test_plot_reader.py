@@ -47,18 +47,18 @@ def test_arguments(reader: PlotReader, story: str, plot: str) -> None:
 @pytest.mark.parametrize(
     ("story", "tagged"),
     [
-        ("Mr. John Smith sat. Smith slept.", "<ent0>Mr. John Smith sat.<sent><ent0> Smith slept.<sent>"),
+        ("Mr. John Smith sat. Smith slept.", "<ent0> Mr. John Smith sat.<sent><ent0> Smith slept.<sent>"),
         ("Mr. Smith sat. Mrs. Smith slept.", "Mr. Smith sat.<sent> Mrs. Smith slept.<sent>"),
         (
             "A bird flew. A baby bird slept. The bird sang.",
-            "<ent0>A bird flew.<sent> A baby bird slept.<sent><ent0> The bird sang.<sent>",
+            "<ent0> A bird flew.<sent> A baby bird slept.<sent><ent0> The bird sang.<sent>",
         ),
         (
             "A girl named Ann sang. She danced.",
-            "<ent0>A girl named<ent0> Ann sang.<sent><ent0> She danced.<sent>",
+            "<ent0> A girl named<ent0> Ann sang.<sent><ent0> She danced.<sent>",
         ),
         ("The boy sang. She danced.", "The boy sang.<sent> She danced.<sent>"),
-        ("A boy sang. Tom saw him.", "<ent0>A boy sang.<sent> Tom saw<ent0> him.<sent>"),
+        ("A boy sang. Tom saw him.", "<ent0> A boy sang.<sent> Tom saw<ent0> him.<sent>"),
     ],
 )
 def test_entities(reader: PlotReader, story: str, tagged: str) -> None:
@@ -67,7 +67,7 @@ def test_entities(reader: PlotReader, story: str, tagged: str) -> None:
 
 def test_the_prompt_introduces_entities_but_has_neither_tags_nor_events(reader: PlotReader) -> None:
     plotted = next(reader.read_many([("There lived a fox.", "The fox barked.")]))
-    assert plotted.tagged == "<ent0>The fox barked.<sent>"
+    assert plotted.tagged == "<ent0> The fox barked.<sent>"
     assert plotted.plot.text == "<A0> <ent0> <V> barked <sent>"
 
 

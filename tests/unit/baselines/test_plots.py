@@ -12,7 +12,7 @@ from discodvt.baselines.plots import (
     TAGS,
     Part,
     Plot,
-    added_tokens,
+    add_tags,
     edit_distance,
     entity_distance,
     refuse_tags,
@@ -21,6 +21,7 @@ from discodvt.baselines.plots import (
     strip_tags,
     tag_story,
 )
+from discodvt.data.subwords import as_input
 from discodvt.errors import BadRequest
 
 TEXT = (
@@ -45,21 +46,24 @@ def test_tag_then_strip_is_the_identity(story: str, mentions: list[tuple[int, in
     assert strip_tags(tag_story(story, mentions, ends)) == story
 
 
-def test_tags_leave_the_subwords_of_a_story_as_they_are() -> None:
-    file = Path(discodvt.__file__).parent / "assets" / "storyteller" / "tokenizer.json"
-    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file))
-    story = " Tom saw\n\nTom. “Tom  and Ann!” said\nAnn"
+def test_tags_leave_the_subwords_of_a_story_as_they_are(tmp_path: Path) -> None:
+    folder = Path(discodvt.__file__).parent / "assets" / "storyteller"
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+    story = "Tom saw\n\nTom. “Tom  and Ann!” said\nAnn"
     starts = [at for at in range(len(story)) if story.startswith(("Tom", "Ann"), at)]
-    tagged = tag_story(story, [(at, number % 3) for number, at in enumerate(starts)], [14, len(story)])
-    plain = tokenizer(story, add_special_tokens=False)["input_ids"]
-    assert tokenizer.add_tokens(added_tokens()) == len(TAGS) == 38
-    ids = tokenizer(tagged, add_special_tokens=False)["input_ids"]
-    marks = set(tokenizer.convert_tokens_to_ids(list(TAGS)))
-    assert [number for number in ids if number not in marks] == plain
-    assert strip_tags(tokenizer.decode(ids)) == story
-    words = tokenizer(TEXT, add_special_tokens=False)["input_ids"]
-    assert sum(number in marks for number in words) == TEXT.count("<")
-    assert Plot.read(tokenizer.decode(words)).text == TEXT
+    tagged = tag_story(story, [(at, number % 3) for number, at in enumerate(starts)], [13, len(story)])
+    plain = tokenizer(as_input(story), add_special_tokens=False)["input_ids"]
+    assert add_tags(tokenizer) == len(TAGS) == 38
+    assert add_tags(tokenizer) == 0
+    tokenizer.save_pretrained(tmp_path)
+    for opened in (tokenizer, PreTrainedTokenizerFast.from_pretrained(tmp_path)):
+        ids = opened(as_input(tagged), add_special_tokens=False)["input_ids"]
+        marks = set(opened.convert_tokens_to_ids(list(TAGS)))
+        assert [number for number in ids if number not in marks] == plain
+        assert strip_tags(opened.decode(ids)).strip() == story
+        words = opened(as_input(TEXT), add_special_tokens=False)["input_ids"]
+        assert sum(number in marks for number in words) == TEXT.count("<")
+        assert Plot.read(opened.decode(words)).text == TEXT
 
 
 def test_a_text_that_holds_a_tag_is_refused() -> None:

@@ -118,16 +118,15 @@ def active_units(means: Tensor, *, variance: float = ACTIVE_VARIANCE) -> int:
 
 
 @torch.no_grad()
-def mutual_information(posterior: Gaussian, noise: Tensor, *, rows: int = 256) -> float:
+def mutual_information(posterior: Gaussian, noise: Tensor, *, rows: int = 64) -> float:
     """I(story; z) in nats: E ln q(z | y) - E ln q(z), q(z) the mixture over the N stories given; at most ln N.
 
     Posterior and noise [N, Z]; `rows` stories are held against all N at a time.
     """
     z = posterior.sample(noise)
     own = posterior.log_density(z)  # [N]
-    mixture = [
-        posterior.log_density(part.unsqueeze(1)).logsumexp(1) for part in z.split(rows)
-    ]  # each [rows, N] -> [rows]
+    parts = (z[start : start + rows] for start in range(0, len(z), rows))
+    mixture = [posterior.log_density(part.unsqueeze(1)).logsumexp(1) for part in parts]  # [rows, N] -> [rows]
     return float((own - torch.cat(mixture) + math.log(len(z))).mean())
 
 

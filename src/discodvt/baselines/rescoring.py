@@ -104,7 +104,7 @@ def weight_steps(
     for real, generated in pairs:
         optimizer.zero_grad()
         loss = ranking_loss(real, generated, weights)
-        loss.backward()
+        torch.autograd.backward(loss)
         optimizer.step()
         with torch.no_grad():
             weights.clamp_(min=0)

@@ -5,7 +5,7 @@ from golden.paper_examples import EXAMPLES, Example
 from golden.test_paper_examples import read_trees
 
 from discodvt.baselines.plot_reader import PlotReader, plot_story
-from discodvt.discourse.schemes import UD2
+from discodvt.discourse.trees import UD2
 
 PLOTS = {
     # the clause "that this is far from ..." is too long for an argument

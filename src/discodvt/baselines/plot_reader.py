@@ -8,11 +8,10 @@ from discodvt.baselines.entities import find_entities
 from discodvt.baselines.events import Argument, VerbFrame, verb_frames
 from discodvt.baselines.mentions import Mention
 from discodvt.baselines.plots import LONGEST_ARGUMENT, MAX_ENTITIES, Event, Part, Plot, refuse_tags, tag_story
-from discodvt.discourse.annotation import LONGEST_SENTENCE, Sentence
+from discodvt.discourse.annotation import LONGEST_SENTENCE
 from discodvt.discourse.annotator import Annotator
 from discodvt.discourse.parsers import load_parser
-from discodvt.discourse.schemes import UD2
-from discodvt.discourse.trees import Tree
+from discodvt.discourse.trees import UD2, Sentence, Tree
 from discodvt.errors import BadRequest
 
 Owners = Mapping[int, Mention]  # of a sentence's tokens

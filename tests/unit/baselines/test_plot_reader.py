@@ -9,7 +9,7 @@ import pytest
 
 from discodvt.baselines.plot_reader import PlotReader
 from discodvt.baselines.plots import LONGEST_ARGUMENT, MAX_ENTITIES, TAGS, Plot, entities_of, renumber, strip_tags
-from discodvt.discourse.schemes import UD1
+from discodvt.discourse.trees import UD1
 from discodvt.errors import BadRequest
 
 
@@ -92,6 +92,6 @@ def test_a_story_with_a_tag_and_a_parser_of_another_scheme_are_refused(
 ) -> None:
     with pytest.raises(BadRequest, match=f"story 'He wrote {TAGS[0]}.': holds"):
         plot_of(reader, f"He wrote {TAGS[0]}.")
-    monkeypatch.setattr("discodvt.discourse.spacy_parser.scheme_of", lambda labels, *, source: UD1)
+    monkeypatch.setattr("discodvt.discourse.parsers.scheme_of", lambda labels, *, source: UD1)
     with pytest.raises(BadRequest, match="ud1, plots need ud2"):
         PlotReader()

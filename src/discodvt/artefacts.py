@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -167,7 +167,8 @@ def open_stage(
             yield opened
     finally:
         if opened.unwanted:
-            directory.rmdir()
+            with suppress(OSError):  # another run may be at work in it already
+                directory.rmdir()
 
 
 @contextmanager

@@ -33,6 +33,19 @@ main()
 """
 
 
+INTERRUPT_BEFORE = """
+import typer
+
+def get_command(app):
+    raise KeyboardInterrupt
+
+import discodvt.cli
+typer.main.get_command = get_command
+from discodvt.__main__ import main
+main()
+"""
+
+
 def run(code: str, *arguments: object) -> tuple[int, str]:
     command = [sys.executable, "-c", code, *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -52,6 +65,10 @@ def run(code: str, *arguments: object) -> tuple[int, str]:
 )
 def test_while_modules_are_imported(module: str, command: str) -> None:
     assert run(INTERRUPT_AT, module, *command.split()) == (130, "discodvt: interrupted\n")
+
+
+def test_before_a_command_is_at_work() -> None:
+    assert run(INTERRUPT_BEFORE, "doctor") == (130, "discodvt: interrupted\n")
 
 
 def test_at_work(tmp_path: Path) -> None:

@@ -119,9 +119,11 @@ def main() -> None:
         _stop(f"{odd[0]}: a name that is not UTF-8, which a library below cannot open; rename it", 2)
     except MemoryError:
         _stop("out of memory; use fewer workers or shorter stories", 1)
+    except KeyboardInterrupt:  # before any command was at work
+        _stop("interrupted", INTERRUPTED)
     else:
-        if code == INTERRUPTED:  # before any command was at work
-            _stop("interrupted", code)
+        if code == INTERRUPTED:  # the same, caught by Typer
+            _stop("interrupted", INTERRUPTED)
         sys.exit(code)
 
 

@@ -1,15 +1,54 @@
 """Settings of training: the sections that recipes of several stages share. Defaults are the paper's.
 
 A recipe is one TOML file for one training stage. `discodvt.training.assembly.Recipe` joins these sections; each stage
-(`discodvt.training.stages`) adds those only it has. Nothing below training knows a recipe.
+(`discodvt.training.stages`) adds those only it has. Nothing below training knows a recipe. The recipes of the project
+ship with the package and are known by name (`paper/wikiplots`).
 """
 
+import shutil
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+import discodvt
+from discodvt.errors import BadRequest
 from discodvt.model.sizes import PAPER
+
+PACKAGE = Path(discodvt.__file__).parent
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """Recipes by name: from the package where it was installed, from the folder `recipes` in a checkout."""
+    folder = next((path for path in (PACKAGE / "recipes", PACKAGE.parents[1] / "recipes") if path.is_dir()), PACKAGE)
+    return {f"{path.parent.name}/{path.stem}": path for path in sorted(folder.glob("*/*.toml"))}
+
+
+def find_recipe(name: str | Path) -> Path:
+    """The file of a recipe: a path, or one that ships by its name or its path in a checkout."""
+    path = Path(name)
+    known = path.as_posix().removeprefix("recipes/").removesuffix(".toml")
+    return path if path.exists() else shipped_recipes().get(known, path)
+
+
+def copy_recipes(name: str, directory: Path) -> list[Path]:
+    """Copy a recipe, or a folder of recipes with its scripts, into a directory; nothing is replaced."""
+    shipped = shipped_recipes()
+    folders = {path.parent.name: path.parent for path in shipped.values()}
+    if name in folders:
+        sources = sorted(path for path in folders[name].iterdir() if path.is_file())
+        pairs = [(source, directory / name / source.name) for source in sources]
+    elif name in shipped:
+        pairs = [(shipped[name], directory / shipped[name].name)]
+    else:
+        raise BadRequest(f"{name}: no such recipe; choose one of {', '.join([*sorted(folders), *shipped])}")
+    for _, target in pairs:
+        if target.exists():
+            raise BadRequest(f"{target}: is there already; choose another directory")
+    for source, target in pairs:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+    return [target for _, target in pairs]
 
 
 class Section(BaseModel):

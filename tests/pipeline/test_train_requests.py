@@ -46,6 +46,7 @@ def place(tmp_path, monkeypatch) -> Path:
         "[batch]\nstories_per_step = 4\n[run]\nsteps = 2\ntensorboard = false\n"
     )
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("discodvt.training.run.plot", lambda directory: None)  # takes longer than such a run
     return tmp_path
 
 

@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from discodvt import __version__
-from discodvt.cli import annotate, bench, codes, discourse, doctor, evaluate, generate, prepare, report, train
+from discodvt.cli import annotate, bench, codes, discourse, doctor, evaluate, generate, prepare, recipes, report, train
 from discodvt.errors import DiscoError
 
 INTERRUPTED = 130
@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 app.add_typer(prepare.app, name="prepare")
 app.command("annotate")(annotate.annotate)
+app.add_typer(recipes.app, name="recipes")
 app.command("train")(train.train)
 app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)

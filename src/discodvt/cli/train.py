@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A recipe (TOML); see recipes/ and docs/training.md.")],
+    recipe: Annotated[str, typer.Argument(help="A recipe: a TOML file, or a name of `discodvt recipes`.")],
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Change a key of the recipe; repeatable.")
     ] = None,

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Union, get_args
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from discodvt.config import find_recipe
 from discodvt.errors import BadRequest
 from discodvt.training import stages
 from discodvt.training.assembly import Recipe
@@ -50,12 +51,13 @@ def _subclasses(kind: type[Recipe]) -> Iterator[type[Recipe]]:
         yield from _subclasses(below)
 
 
-def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a TOML recipe, apply `section.key=value` overrides, and check all of it."""
+def read_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a TOML recipe (a path, or the name of one that ships), apply `section.key=value` overrides, check it all."""
+    path = find_recipe(name)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BadRequest(f"{path}: no such recipe; recipes/ has some to start from") from None
+        raise BadRequest(f"{path}: no such recipe; `discodvt recipes` lists those that ship") from None
     except OSError as error:
         raise BadRequest(f"{path}: {error.strerror}; give a recipe, a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

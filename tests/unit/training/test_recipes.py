@@ -1,10 +1,15 @@
 """Recipes: defaults are the paper's, all errors at once, overrides."""
 
 import re
+import shutil
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from discodvt.cli import main
+from discodvt.config import find_recipe, shipped_recipes
 from discodvt.errors import BadRequest
 from discodvt.training.assembly import Recipe
 from discodvt.training.recipes import RENAMED, keys, read_recipe, stage_recipes
@@ -122,8 +127,58 @@ def test_every_recipe_of_the_project_is_valid(path):
 def test_the_documented_number_of_processes_shares_a_step_of_its_recipe():
     text = (RECIPES.parent / "docs" / "training.md").read_text()
     (found,) = re.findall(r"accelerate launch --num_processes (\d+) -m discodvt train (\S+)", text)
-    batch = read_recipe(RECIPES.parent / found[1]).batch
+    batch = read_recipe(found[1]).batch
     assert batch.stories_per_step // batch.stories_per_micro_batch % int(found[0]) == 0
+
+
+def test_recipes_that_ship_are_known_by_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("tiny/seq2seq", "tiny/seq2seq.toml", "recipes/tiny/seq2seq.toml"):
+        assert read_recipe(name) == read_recipe(RECIPES / "tiny" / "seq2seq.toml")
+    with pytest.raises(BadRequest, match="tiny/none: no such recipe; `discodvt recipes` lists"):
+        read_recipe("tiny/none")
+    Path("tiny").mkdir()
+    Path("tiny/seq2seq").write_text(SMALLEST)  # a file comes first
+    assert read_recipe("tiny/seq2seq").stage == "reconstruct"
+
+
+def test_every_folder_of_recipes_is_part_of_the_wheel():
+    settings = tomllib.loads((RECIPES.parent / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    folders = {path.parent for path in shipped_recipes().values()}
+    assert settings["wheel"]["force-include"] == {
+        f"recipes/{folder.name}": f"discodvt/recipes/{folder.name}" for folder in folders
+    }
+
+
+def test_an_installed_package_has_its_own_recipes(tmp_path, monkeypatch):
+    shutil.copytree(RECIPES / "tiny", tmp_path / "discodvt" / "recipes" / "tiny")
+    monkeypatch.setattr("discodvt.config.PACKAGE", tmp_path / "discodvt")
+    assert set(shipped_recipes()) == {f"tiny/{path.stem}" for path in (RECIPES / "tiny").glob("*.toml")}
+    assert find_recipe("tiny/prior") == tmp_path / "discodvt" / "recipes" / "tiny" / "prior.toml"
+
+
+def test_recipes_are_listed_and_copied(tmp_path, monkeypatch, capsys):
+    def program(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["discodvt", "recipes", *words])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        return (int(caught.value.code or 0), *capsys.readouterr())
+
+    code, out, _ = program()
+    assert code == 0
+    listed = dict(line.split(maxsplit=1) for line in out.splitlines())
+    assert set(listed) == set(shipped_recipes())
+    assert all(about and not about.startswith("stage =") for about in listed.values())
+    assert program("copy", "tiny", str(tmp_path))[0] == 0
+    copied = {path.name for path in (tmp_path / "tiny").iterdir()}
+    assert {"run.sh", "stories.py", "prior.toml"} <= copied
+    assert program("copy", "paper/wikiplots", str(tmp_path / "mine"))[1].strip() == str(
+        tmp_path / "mine" / "wikiplots.toml"
+    )
+    code, _, said = program("copy", "paper/wikiplots", str(tmp_path / "mine"))
+    assert (code, said.count("\n")) == (2, 1)
+    assert "is there already" in said
+    assert "no such recipe; choose one of nano, paper, tiny" in program("copy", "none", str(tmp_path))[2]
 
 
 @pytest.mark.parametrize(("corpus", "codes"), [("wikiplots", 38), ("writingprompts", 44)])

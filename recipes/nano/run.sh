@@ -22,4 +22,4 @@ discodvt train recipes/nano/reconstruct.toml --resume --set out=runs/nano/no-rel
 discodvt codes measure runs/nano/writer runs/nano/annotated runs/nano/measured \
     --against runs/nano/seq2seq --without-relations runs/nano/no-relations
 discodvt codes study runs/nano/writer runs/nano/annotated runs/nano/codes
-python recipes/nano/judge.py runs/nano/writer runs/nano/seq2seq runs/nano/annotated runs/nano/judge --temperature 0.7 --repetition-penalty 1.08
+python recipes/nano/compare.py runs/nano/writer runs/nano/seq2seq runs/nano/annotated runs/nano/judge --temperature 0.7 --repetition-penalty 1.08

@@ -164,6 +164,12 @@ class Checkpoint:
         return config
 
     @property
+    def backbone(self) -> dict[str, Any]:
+        """The part of `config.json` that shapes the language model: nested, or beside the latent's sizes."""
+        nested = self.config.get("backbone_config")
+        return nested if isinstance(nested, dict) else self.config
+
+    @property
     def kind(self) -> str:
         """The model type: `discodvt`, `discodvt-prior`, `bart` or any other of transformers."""
         return str(read_settings(self.directory / "config.json").get("model_type"))
@@ -191,7 +197,7 @@ class Checkpoint:
     def lengths(self) -> Lengths:
         """The lengths kept with the model."""
         return Lengths.kept(
-            int(_shape(self.config).get("max_position_embeddings") or _PAPER_MAX_TOKENS),
+            int(self.backbone.get("max_position_embeddings") or _PAPER_MAX_TOKENS),
             self.generation,
             prior=self.prior.generation if self.prior else {},
             max_codes=self.prior.config.get("max_codes", 0) if self.prior else 0,
@@ -268,7 +274,7 @@ class Checkpoint:
 
     def _check_vocabulary(self, subwords: int) -> None:
         """A tokenizer of another model, or the rest of one, would write nothing or what nobody can read."""
-        shape = _shape(self.config)
+        shape = self.backbone
         rows = shape.get("text_vocab_size") or shape.get("vocab_size")
         if rows is not None and not rows // 2 <= subwords <= rows:  # a model may have rows to spare
             facts = f"a tokenizer of {subwords:,} subwords, a model of {rows:,}"
@@ -381,12 +387,6 @@ def _parsed(path: Path) -> Tokenizer:
     if tokenizer.get_vocab_size() == 0:
         raise BadRequest(f"{path}: a tokenizer without subwords; copy it again")
     return tokenizer
-
-
-def _shape(config: dict[str, Any]) -> dict[str, Any]:
-    """The part of a configuration that shapes the language model."""
-    nested = config.get("backbone_config")
-    return nested if isinstance(nested, dict) else config
 
 
 def _check_sizes(path: Path, config: dict[str, Any], weights: Weights) -> None:

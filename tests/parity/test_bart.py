@@ -9,7 +9,6 @@ from transformers import AutoModel, AutoModelForSeq2SeqLM, BartConfig, BartForCo
 
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT, DiscoDVTConfig, PlanPrior, PlanPriorConfig
-from discodvt.training.losses import reconstruction
 
 torch.set_num_threads(1)
 
@@ -160,7 +159,7 @@ def test_right_padding_changes_nothing(model, length):
         prompt, prompt_mask = (x[:1], x_mask[:1]) if size > length else (x[:1, :5], x_mask[:1, :5])
         hidden = model.decode(prompt, prompt_mask, story, reading.latent).last_hidden_state
         labels = story.masked_fill(story_mask == 0, -100)
-        loss = reconstruction(hidden, labels, model.generator)
+        loss = model.summed_loss(hidden, labels)
         loss.backward()
         gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
         real = -(-length // 8)
@@ -292,7 +291,7 @@ def test_sizes_at_bart_base():
 def prior() -> PlanPrior:
     torch.manual_seed(2)
     shape = BartConfig(**SHAPE)
-    return PlanPrior(PlanPriorConfig.from_bart_config(shape, num_codes=12, max_codes=9)).eval()
+    return PlanPrior(PlanPriorConfig.from_backbone_config(shape, num_codes=12, max_codes=9)).eval()
 
 
 def test_the_prior_never_draws_bos_or_pad(prior):

@@ -59,7 +59,7 @@ def home(tmp_path_factory) -> Path:
     plain = BartForConditionalGeneration(bart)
     sizes = {"num_codes": CODES, "code_width": 8, "conv_channels": 8, "relation_width": 8, "code_logit_gain": 20.0}
     model = DiscoDVT.from_bart(plain, **sizes)
-    prior = PlanPrior(PlanPriorConfig.from_bart_config(model.config, num_codes=CODES, max_codes=8))
+    prior = PlanPrior(PlanPriorConfig.from_backbone_config(model.config.backbone, num_codes=CODES, max_codes=8))
     torch.nn.init.zeros_(prior.decoder.embed_tokens.weight)  # tied to its output: every code is as likely as the next
     for part, name in ((model, "writer"), (prior, "writer/prior"), (plain, "plain")):
         part.save_pretrained(directory / name)

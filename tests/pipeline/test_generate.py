@@ -41,7 +41,7 @@ def models(tmp_path_factory) -> Path:
     bart.final_logits_bias[0, ~torch.tensor(plain)] = -1e4  # words and full stops: what random weights say is printable
     bart.final_logits_bias[0, tokenizer.eos_token_id] = 0.5
     model = DiscoDVT.from_bart(bart, num_codes=16, code_width=8, conv_channels=8, relation_width=8)
-    prior = PlanPrior(PlanPriorConfig.from_bart_config(shape, num_codes=16, max_codes=8))
+    prior = PlanPrior(PlanPriorConfig.from_backbone_config(shape, num_codes=16, max_codes=8))
     for name, saved in (("writer", model), ("bare", model), ("bart", bart)):
         saved.save_pretrained(directory / name)
         tokenizer.save_pretrained(directory / name)

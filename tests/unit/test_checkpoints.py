@@ -27,7 +27,12 @@ def broken(whole, tmp_path) -> Path:
 
 
 def changed(file: Path, **values) -> None:
-    file.write_text(json.dumps(json.loads(file.read_text()) | values))
+    """Put values where their keys are: beside the latent's sizes, or among those of the language model."""
+    found = json.loads(file.read_text())
+    for name, value in values.items():
+        part = found["backbone_config"] if name in found.get("backbone_config", {}) else found
+        part[name] = value
+    file.write_text(json.dumps(found))
 
 
 def write(directory: Path) -> None:

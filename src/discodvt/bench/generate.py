@@ -76,7 +76,7 @@ def random_writer(directory: Path, shape: dict[str, int], *, planned: bool) -> P
     if planned:
         model = DiscoDVT.from_bart(bart, conv_channels=256, relation_width=64)
         model.half().save_pretrained(directory)
-        prior = PlanPrior(PlanPriorConfig.from_bart_config(model.config, max_codes=40))
+        prior = PlanPrior(PlanPriorConfig.from_backbone_config(model.config.backbone, max_codes=40))
         prior.half().save_pretrained(directory / "prior")
     else:
         bart.half().save_pretrained(directory)

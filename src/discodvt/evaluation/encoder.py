@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import AutoModel, BartConfig, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 
 from discodvt.checkpoints import Checkpoint
 from discodvt.model import DiscoDVT, DiscoDVTConfig
-from discodvt.model.configuration import bart_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ def open_encoder(checkpoint: Checkpoint, *, device: torch.device | str = "cpu") 
     kind: Any = DiscoDVT if checkpoint.kind == DiscoDVTConfig.model_type else AutoModel
     model = checkpoint.load(kind, device=device, may_lack="pooler")
     if isinstance(model, DiscoDVT):
-        return Encoder(model.posterior, BartConfig(**bart_shape(model.config)), checkpoint.kind)
+        return Encoder(model.posterior, model.posterior.config, checkpoint.kind)
     return Encoder(encoder_of(model), model.config, checkpoint.kind)
 
 

@@ -1,17 +1,19 @@
-"""The sizes of DiscoDVT and of its prior: a BART configuration plus the few numbers the paper adds (section 4.2).
+"""The sizes of DiscoDVT and of its prior: a backbone's configuration plus the few numbers the paper adds (section 4.2).
 
 Defaults are the paper's. Generation settings never live here: transformers v5 refuses them in a model configuration.
 """
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, ClassVar
 
-from transformers import BartConfig
+from transformers import AutoConfig, BartConfig, PreTrainedConfig
+from transformers.configuration_utils import SubConfigSpec
 
 from discodvt.model.bottlenecks import bottleneck_class
 from discodvt.model.sizes import PAPER
 
 _NOT_SHAPE = {"transformers_version", "architectures", "dtype", "id2label", "label2id", "problem_type"}
+_DROPOUTS = ("dropout", "attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "hidden_dropout")
 
 
 class BartBaseConfig(BartConfig):
@@ -26,13 +28,18 @@ class BartBaseConfig(BartConfig):
     decoder_ffn_dim: int = 3072
 
 
-class DiscoDVTConfig(BartBaseConfig):
-    """A BART configuration plus the latent: K codes, one for every 2^c tokens."""
+class DiscoDVTConfig(PreTrainedConfig):
+    """A language model (`backbone_config`) plus the latent: K codes, one for every 2^c tokens.
+
+    Checkpoints made when BART was the only backbone have its sizes beside the latent's; they are read as well.
+    """
 
     model_type = "discodvt"
+    sub_configs_defaults: ClassVar = {"backbone_config": SubConfigSpec(config_class=AutoConfig, model_type="bart")}
 
-    decoder_start_token_id: int = 0
-    forced_eos_token_id: int | None = None
+    backbone_config: PreTrainedConfig | dict[str, Any] | None = None  # BART-base, the paper's, where there is none
+    posterior_layers: int | None = None  # layers of the backbone that read stories; None: BART's encoder, else half
+    separator_token_id: int | None = None  # SEP between prompt and story of a causal backbone; None: its end symbol
     num_codes: int = PAPER.num_codes
     code_width: int = PAPER.code_width
     conv_layers: int = PAPER.conv_layers
@@ -50,7 +57,61 @@ class DiscoDVTConfig(BartBaseConfig):
         for name in sizes:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.backbone_config is None:
+            flat = {name: kwargs.pop(name) for name in _bart_fields() if name in kwargs}
+            start = {"decoder_start_token_id": 0, "forced_eos_token_id": None}
+            self.backbone_config = BartConfig(**bart_shape(BartBaseConfig()) | start | flat)
         super().__post_init__(**kwargs)
+        self.is_encoder_decoder = self.backbone.is_encoder_decoder
+        self.tie_word_embeddings = getattr(self.backbone, "tie_word_embeddings", False)
+
+    @property
+    def backbone(self) -> Any:
+        """The configuration of the language model."""
+        return self.backbone_config
+
+    def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
+        """What `generate` shapes its caches after."""
+        text: PreTrainedConfig = self.backbone.get_text_config(decoder=decoder, encoder=encoder)
+        return text
+
+    @property
+    def hidden_size(self) -> int:
+        return int(self.backbone.hidden_size)
+
+    @property
+    def vocab_size(self) -> int:
+        return int(self.backbone.vocab_size)
+
+    @property
+    def max_position_embeddings(self) -> int:
+        return int(self.backbone.max_position_embeddings)
+
+    @property
+    def bos_token_id(self) -> int | None:
+        bos: int | None = self.backbone.bos_token_id
+        return bos
+
+    @property
+    def eos_token_id(self) -> int | list[int] | None:
+        eos: int | list[int] | None = self.backbone.eos_token_id
+        return eos
+
+    @property
+    def pad_token_id(self) -> int | None:
+        pad: int | None = self.backbone.pad_token_id
+        return pad
+
+    @property
+    def dropout(self) -> float:
+        """The backbone's dropout, under whatever names it has it."""
+        return float(next((getattr(self.backbone, name) for name in _DROPOUTS if hasattr(self.backbone, name)), 0.0))
+
+    @dropout.setter
+    def dropout(self, share: float) -> None:
+        names = [name for name in _DROPOUTS if hasattr(self.backbone, name)]
+        for name in ["dropout"] if "dropout" in names else names:  # BART has more kinds, off by default
+            setattr(self.backbone, name, share)
 
     @property
     def tokens_per_code(self) -> int:
@@ -62,10 +123,12 @@ class DiscoDVTConfig(BartBaseConfig):
         return self.num_codes
 
     @classmethod
-    def from_bart_config(cls, bart: BartConfig, **sizes: Any) -> "DiscoDVTConfig":
-        """The shape of `bart`, a decoder that starts with `<s>` and is not forced to end, and the latent `sizes`."""
-        start = {"decoder_start_token_id": bart.bos_token_id, "forced_eos_token_id": None}
-        return cls(**bart_shape(bart) | start | sizes)
+    def from_backbone_config(cls, backbone: Any, **sizes: Any) -> "DiscoDVTConfig":
+        """The shape of a language model and the latent `sizes`; a BART starts with `<s>`, and no end is forced."""
+        if isinstance(backbone, BartConfig):
+            start = {"decoder_start_token_id": backbone.bos_token_id, "forced_eos_token_id": None}
+            backbone = BartConfig(**bart_shape(backbone) | start)
+        return cls(backbone_config=backbone, **sizes)
 
 
 class PlanPriorConfig(BartBaseConfig):
@@ -98,19 +161,40 @@ class PlanPriorConfig(BartBaseConfig):
         return BartConfig(**shape, bos_token_id=0, eos_token_id=2)
 
     @classmethod
-    def from_bart_config(cls, bart: BartConfig, **sizes: Any) -> "PlanPriorConfig":
-        text = {"text_vocab_size": bart.vocab_size, "text_pad_token_id": bart.pad_token_id}
-        return cls(**bart_shape(bart) | text | sizes)
+    def from_backbone_config(cls, backbone: Any, **sizes: Any) -> "PlanPriorConfig":
+        """The shape of a BART; of a causal model its width and vocabulary, in at most six layers each way."""
+        if isinstance(backbone, BartConfig):
+            text = {"text_vocab_size": backbone.vocab_size, "text_pad_token_id": backbone.pad_token_id}
+            return cls(**bart_shape(backbone) | text | sizes)
+        width, layers = backbone.hidden_size, min(6, backbone.num_hidden_layers)
+        heads = max(number for number in range(1, backbone.num_attention_heads + 1) if width % number == 0)
+        eos = backbone.eos_token_id[0] if isinstance(backbone.eos_token_id, list) else backbone.eos_token_id
+        shape = {
+            "d_model": width,
+            "encoder_layers": layers,
+            "decoder_layers": layers,
+            "encoder_attention_heads": heads,
+            "decoder_attention_heads": heads,
+            "encoder_ffn_dim": 4 * width,
+            "decoder_ffn_dim": 4 * width,
+            "max_position_embeddings": min(1024, backbone.max_position_embeddings),
+            "init_std": min(0.02, getattr(backbone, "initializer_range", 0.02)),
+            "text_vocab_size": backbone.vocab_size,
+            "text_pad_token_id": eos if backbone.pad_token_id is None else backbone.pad_token_id,
+        }
+        return cls(**shape | sizes)
 
 
 _TOKEN_IDS = {"bos_token_id", "eos_token_id", "decoder_start_token_id", "forced_eos_token_id"}
 
 
+def _bart_fields() -> set[str]:
+    return {field.name for field in fields(BartConfig)} - _NOT_SHAPE
+
+
 def bart_shape(config: BartConfig) -> dict[str, Any]:
     """The fields of a BART configuration that shape a model, without the generation settings old checkpoints carry."""
-    kept = {field.name for field in fields(BartConfig)} - _NOT_SHAPE
+    kept = _bart_fields() - {"decoder_start_token_id", "forced_eos_token_id"}
     if isinstance(config, PlanPriorConfig):
         kept -= _TOKEN_IDS | {"vocab_size", "pad_token_id"}
-    elif not isinstance(config, DiscoDVTConfig):
-        kept -= {"decoder_start_token_id", "forced_eos_token_id"}
     return {name: getattr(config, name) for name in sorted(kept)}

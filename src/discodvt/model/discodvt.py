@@ -1,8 +1,9 @@
-"""DiscoDVT: a posterior that reads a story into codes, and a BART that writes it back under their control (section 3).
+"""DiscoDVT: a posterior that reads a story into codes, and a language model that writes it back under their control.
 
-    story -> posterior -> DownSampling -> bottleneck -> UpSampling -> latent, added to the decoder's input embeddings
+    story -> posterior -> DownSampling -> bottleneck -> UpSampling -> latent, added to the model's input embeddings
 
-The generator is an untouched `BartForConditionalGeneration`; with a latent of zeros it is exactly that BART.
+The generator is an untouched Hugging Face model, BART or causal (`discodvt.model.backbones`); with a latent of zeros it
+is exactly that model (section 3).
 """
 
 from os import PathLike
@@ -14,16 +15,20 @@ from torch.nn import functional as F
 from transformers import (
     AutoConfig,
     AutoModel,
+    AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
     BartConfig,
     BartForConditionalGeneration,
     GenerationMixin,
+    PreTrainedConfig,
     PreTrainedModel,
 )
 from transformers.cache_utils import Cache
-from transformers.modeling_outputs import Seq2SeqLMOutput
-from transformers.models.bart.modeling_bart import BartEncoder
+from transformers.modeling_outputs import CausalLMOutputWithPast, Seq2SeqLMOutput
 
+from discodvt.checkpoints import Checkpoint
+from discodvt.errors import BadRequest
+from discodvt.model.backbones import Symbols, new_backbone
 from discodvt.model.bottlenecks import new_bottleneck
 from discodvt.model.configuration import DiscoDVTConfig
 from discodvt.model.generation import check_plan, keep_settings, settle_lengths
@@ -69,35 +74,52 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
     supports_gradient_checkpointing = True
     _supports_sdpa = True
     _supports_flash_attn = True
-    _no_split_modules = ["BartEncoderLayer", "BartDecoderLayer"]  # noqa: RUF012 (the type transformers declares)
-    _keys_to_ignore_on_load_missing = [r"generator\.final_logits_bias"]  # noqa: RUF012
+    _keys_to_ignore_on_load_missing = [r"generator\.final_logits_bias"]  # noqa: RUF012 (the type transformers declares)
 
     def __init__(self, config: DiscoDVTConfig) -> None:
         super().__init__(config)
-        self.posterior = BartEncoder(config)
-        self.down = DownSampling(config.d_model, config.conv_channels, config.conv_layers)
+        self.backbone = new_backbone(config.backbone, separator=config.separator_token_id)
+        self.posterior = self.backbone.new_posterior(config.posterior_layers)
+        self.down = DownSampling(config.hidden_size, config.conv_channels, config.conv_layers)
         self.bottleneck = new_bottleneck(vars(config))
-        self.up = UpSampling(config.code_width, config.conv_channels, config.d_model, config.conv_layers)
-        self.generator = BartForConditionalGeneration(config)
-        self.relation_head = RelationHead(config.d_model, config.relation_width, config.num_relations)
+        self.up = UpSampling(config.code_width, config.conv_channels, config.hidden_size, config.conv_layers)
+        self.generator = self.backbone.new_generator()
+        self.relation_head = RelationHead(config.hidden_size, config.relation_width, config.num_relations)
+        self._no_split_modules = list(self.generator._no_split_modules or [])
         self.post_init()
-        keep_settings(self.generation_config, config, top_p=0.9)
+        keep_settings(self.generation_config, self.symbols, top_p=0.9)
+
+    @classmethod
+    def from_backbone(
+        cls, source: str | PathLike[str] | PreTrainedConfig | PreTrainedModel, **sizes: Any
+    ) -> "DiscoDVT":
+        """A new model around a BART or a causal language model: a checkpoint (directory or Hub id, safetensors only),
+        an open model, or a configuration (random weights). `sizes` are fields of `DiscoDVTConfig`.
+        """
+        language_model: Any
+        if isinstance(source, PreTrainedModel):
+            language_model = source
+        elif isinstance(source, PreTrainedConfig):
+            language_model = new_backbone(source).new_generator()
+        else:
+            checkpoint = Checkpoint.open(str(source))
+            kind = BartForConditionalGeneration if checkpoint.kind == "bart" else AutoModelForCausalLM
+            language_model = checkpoint.load(kind)
+        model = cls(DiscoDVTConfig.from_backbone_config(language_model.config, **sizes))
+        model.generator.load_state_dict(language_model.state_dict())
+        model.backbone.copy_posterior(model.generator, model.posterior)
+        if not model.config.is_encoder_decoder:
+            model._check_backbone()
+            with torch.no_grad():  # else the latent drowns small embeddings: a loss of 1.19 became 8.8, scaled 1.32
+                model.up.projection.weight.mul_(3 * model.backbone.embedding_scale(model.generator))
+        return model
 
     @classmethod
     def from_bart(
         cls, source: str | PathLike[str] | BartConfig | BartForConditionalGeneration, **sizes: Any
     ) -> "DiscoDVT":
-        """A new model around a BART: a checkpoint (local or Hub, safetensors only), an open one, or a shape."""
-        if isinstance(source, BartForConditionalGeneration):
-            bart = source
-        elif isinstance(source, BartConfig):
-            bart = BartForConditionalGeneration(source)
-        else:
-            bart = BartForConditionalGeneration.from_pretrained(source, dtype=torch.float32, use_safetensors=True)
-        model = cls(DiscoDVTConfig.from_bart_config(bart.config, **sizes))
-        model.generator.load_state_dict(bart.state_dict())
-        model.posterior.load_state_dict(bart.get_encoder().state_dict())
-        return model
+        """`from_backbone` for a BART."""
+        return cls.from_backbone(source, **sizes)
 
     def _init_weights(self, module: nn.Module) -> None:
         """New parts keep PyTorch's own initialisation; transformers would set 0.02 everywhere, or nothing at all.
@@ -106,6 +128,23 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         """
         if isinstance(module, nn.Linear | nn.Conv1d | nn.ConvTranspose1d | nn.Bilinear | nn.Embedding):
             module.reset_parameters()
+
+    @torch.no_grad()
+    def _check_backbone(self) -> None:
+        """Refuse a language model that cannot be run from embeddings, or whose logits are made in some other way."""
+        kind, symbols = self.config.backbone.model_type, self.symbols
+        ids = torch.tensor([[symbols.story_start, symbols.story_end, symbols.story_start]], device=self.device)
+        was_training = self.generator.training
+        self.generator.eval()
+        try:
+            ours = self(ids[:, :1], torch.ones_like(ids[:, :1]), decoder_input_ids=ids[:, 1:]).logits
+            theirs = self.generator(ids).logits[:, 1:]
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise BadRequest(f"a {kind} model cannot be run from input embeddings ({error}); give another") from None
+        finally:
+            self.generator.train(was_training)
+        if not torch.allclose(ours, theirs, atol=1e-4, rtol=1e-3):
+            raise BadRequest(f"a {kind} model makes its logits in a way that is not supported; give another")
 
     def change_bottleneck(self, name: str) -> None:
         """Codes made in another way: those already learned stay if they are of one kind, else they are new."""
@@ -116,9 +155,14 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         if {name: weight.shape for name, weight in old.items()} == {name: weight.shape for name, weight in new.items()}:
             self.bottleneck.load_state_dict(old)
 
+    @property
+    def symbols(self) -> Symbols:
+        """The symbols around prompts and stories."""
+        return self.backbone.symbols
+
     def get_encoder(self, modality: str | None = None) -> nn.Module:
         """The encoder of prompts (the posterior encodes stories, and is no business of `generate`)."""
-        encoder: nn.Module = self.generator.model.encoder
+        encoder: nn.Module = self.generator.get_encoder()
         return encoder
 
     def get_input_embeddings(self) -> nn.Module:
@@ -126,7 +170,7 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         return embeddings
 
     def get_output_embeddings(self) -> nn.Module:
-        head: nn.Module = self.generator.lm_head
+        head: nn.Module = self.generator.get_output_embeddings()
         return head
 
     def read(
@@ -137,10 +181,9 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         temperature: float | None = None,
         noise: Tensor | None = None,
     ) -> PosteriorOutput:
-        """Decoder input ids [B, T] to codes and latent; a temperature relaxes the codes, noise [B, L, K] draws them."""
-        mask = attention_mask.bool()
-        hidden = self.posterior(input_ids=story_ids, attention_mask=attention_mask).last_hidden_state  # [B, T, D]
-        features, code_mask = self.down(hidden, mask)  # [B, L, C], [B, L]
+        """Story ids `story_start y1 .. yM` [B, T] to codes and latent; a temperature relaxes the codes, noise draws."""
+        hidden = self.backbone.read(self.posterior, story_ids, attention_mask)  # [B, T, D]
+        features, code_mask = self.down(hidden, attention_mask.bool())  # [B, L, C], [B, L]
         found = self.bottleneck(features, code_mask, temperature=temperature, noise=noise)
         after = self.bottleneck.embed(found.codes.new_full((len(story_ids), 1), self.config.padding_code))  # [B, 1, E]
         latent = self.up(torch.cat([found.vectors, after], dim=1), story_ids.shape[1])
@@ -148,10 +191,9 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
 
     @torch.no_grad()
     def plan(self, story_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """The argmax codes [B, L] of stories (decoder input ids), the padding code past their end."""
-        mask = attention_mask.bool()
-        hidden = self.posterior(input_ids=story_ids, attention_mask=attention_mask).last_hidden_state
-        codes: Tensor = self.bottleneck(*self.down(hidden, mask)).codes
+        """The codes [B, L] of stories, the padding code past their end."""
+        hidden = self.backbone.read(self.posterior, story_ids, attention_mask)
+        codes: Tensor = self.bottleneck(*self.down(hidden, attention_mask.bool())).codes
         return codes
 
     def latent(self, codes: Tensor, length: int) -> Tensor:
@@ -162,23 +204,14 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         return latent
 
     def decode(
-        self,
-        input_ids: Tensor | None,
-        attention_mask: Tensor | None,
-        decoder_input_ids: Tensor,
-        decoder_latent: Tensor,
-        **kwargs: Any,
+        self, prompt_ids: Tensor | None, prompt_mask: Tensor | None, story_ids: Tensor, latent: Tensor, **kwargs: Any
     ) -> Any:
-        """Decoder states under control: token embedding + h^z + position, at every position (section 3.2.3)."""
-        past: Cache | None = kwargs.get("past_key_values")
-        start = 0 if past is None else past.get_seq_length()
-        latent = decoder_latent[:, start : start + decoder_input_ids.shape[1]]
-        return self.generator.model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            decoder_inputs_embeds=self.generator.model.decoder.embed_tokens(decoder_input_ids) + latent,
-            **kwargs,
-        )
+        """States that predict the story [B, T, D] (`last_hidden_state`), the latent added where they are made."""
+        return self.backbone.decode(self.generator, prompt_ids, prompt_mask, story_ids, latent, **kwargs)
+
+    def summed_loss(self, states: Tensor, labels: Tensor) -> Tensor:
+        """Sum of -log p(label) from states [B, T, D] and labels [B, T] with -100 at padding."""
+        return self.backbone.summed_loss(self.generator, states, labels)
 
     def forward(
         self,
@@ -186,42 +219,93 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         attention_mask: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         decoder_latent: Tensor | None = None,
+        prompt_lengths: Tensor | None = None,
         encoder_outputs: Any = None,
         past_key_values: Cache | None = None,
         use_cache: bool | None = None,
+        position_ids: Tensor | None = None,
         **kwargs: Any,
-    ) -> Seq2SeqLMOutput:
-        """Logits [B, T, V] of the generator; `decoder_latent` covers positions from 0, `None` is a latent of zeros."""
+    ) -> Any:
+        """Logits [B, T, V] of the story `decoder_input_ids` [B, T] after the prompt `input_ids`.
+
+        `decoder_latent` covers story positions from 0, `None` is a latent of zeros. `generate` gives a causal backbone
+        one sequence instead: `input_ids` is its next part, and `prompt_lengths` [B] what stands before SEP.
+        """
+        kwargs |= {"past_key_values": past_key_values, "use_cache": use_cache}
         if decoder_input_ids is None:
-            raise ValueError("DiscoDVT needs decoder_input_ids: `<s>` and the story so far")
-        kwargs |= {"encoder_outputs": encoder_outputs, "past_key_values": past_key_values, "use_cache": use_cache}
-        if decoder_latent is None:
-            outputs = self.generator.model(input_ids, attention_mask, decoder_input_ids=decoder_input_ids, **kwargs)
-        else:
-            outputs = self.decode(input_ids, attention_mask, decoder_input_ids, decoder_latent, **kwargs)
-        logits = self.generator.lm_head(outputs.last_hidden_state) + self.generator.final_logits_bias
+            return self._continue(input_ids, attention_mask, decoder_latent, prompt_lengths, position_ids, **kwargs)
+        if encoder_outputs is not None:
+            kwargs["encoder_outputs"] = encoder_outputs
+        outputs = self.backbone.decode(
+            self.generator, input_ids, attention_mask, decoder_input_ids, decoder_latent, **kwargs
+        )
+        logits: Any = self.backbone.logits(self.generator, outputs.last_hidden_state)
         return Seq2SeqLMOutput(
             logits=logits,
             past_key_values=outputs.past_key_values,
-            encoder_last_hidden_state=outputs.encoder_last_hidden_state,
-            decoder_hidden_states=outputs.decoder_hidden_states,
-            decoder_attentions=outputs.decoder_attentions,
-            cross_attentions=outputs.cross_attentions,
+            encoder_last_hidden_state=getattr(outputs, "encoder_last_hidden_state", None),
+            decoder_hidden_states=getattr(outputs, "decoder_hidden_states", None),
+            decoder_attentions=getattr(outputs, "decoder_attentions", None),
+            cross_attentions=getattr(outputs, "cross_attentions", None),
         )
 
+    def _continue(
+        self,
+        input_ids: Tensor | None,
+        attention_mask: Tensor | None,
+        latent: Tensor | None,
+        prompt_lengths: Tensor | None,
+        position_ids: Tensor | None,
+        *,
+        logits_to_keep: int = 0,
+        **kwargs: Any,
+    ) -> Any:
+        """One part of a sequence, as `generate` gives it to a causal model."""
+        if input_ids is None:
+            raise ValueError("DiscoDVT needs input_ids")
+        if latent is not None and (prompt_lengths is None or position_ids is None):
+            raise ValueError("DiscoDVT needs prompt_lengths and position_ids to place a latent in a sequence")
+        place = torch.full_like(input_ids, -1)
+        if prompt_lengths is not None and position_ids is not None:
+            place = position_ids - prompt_lengths.unsqueeze(1)
+        outputs = self.backbone.run(
+            self.generator, input_ids, place, latent, attention_mask=attention_mask, position_ids=position_ids, **kwargs
+        )
+        states = outputs.last_hidden_state[:, -logits_to_keep:] if logits_to_keep else outputs.last_hidden_state
+        logits: Any = self.backbone.logits(self.generator, states)
+        return CausalLMOutputWithPast(logits=logits, past_key_values=outputs.past_key_values)
+
     @torch.no_grad()
-    def generate(self, *args: Any, plan: Tensor | None = None, **kwargs: Any) -> Any:
-        """`GenerationMixin.generate` under a plan [B, L]; all of its arguments hold, beams and samples included."""
+    def generate(  # type: ignore[override]  # only what is used here is named
+        self, inputs: Tensor | None = None, *, attention_mask: Tensor | None = None, plan: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:  # fmt: skip
+        """`GenerationMixin.generate` from prompts [B, N] under a plan [B, L]; all of its arguments hold.
+
+        As there, a causal backbone returns prompt, SEP and story, an encoder-decoder its start symbol and the story.
+        """
+        prompts = kwargs.pop("input_ids", None) if inputs is None else inputs
+        if prompts is None:
+            raise ValueError("generate needs the ids of prompts (input_ids)")
+        mask = torch.ones_like(prompts) if attention_mask is None else attention_mask
+        ids, mask, given, more = self.backbone.begin(prompts, mask)
         start = kwargs.get("decoder_input_ids")
-        given = 1 if start is None else start.shape[1]
-        room = self.config.max_position_embeddings - given
-        longest = given + settle_lengths(self.generation_config, kwargs, given=given, room=room)
+        before = given if start is None else start.shape[1]
+        room = self.config.max_position_embeddings - before
+        longest = settle_lengths(self.generation_config, kwargs, given=before, room=room)
         if plan is not None:
             check_plan(plan, self.config.num_codes)
-            kwargs["decoder_latent"] = self.latent(plan, longest)
-        return super().generate(*args, **kwargs)  # type: ignore[misc]  # its protocol wants tensors where modules are
+            told = before if self.config.is_encoder_decoder else 1  # symbols at story positions, before the first new
+            kwargs |= more | {"decoder_latent": self.latent(plan, told + longest)}
+        return super().generate(ids, attention_mask=mask, **kwargs)  # type: ignore[misc]  # wants tensors for modules
+
+    def write(self, prompt_ids: Tensor, prompt_mask: Tensor, plan: Tensor | None = None, **settings: Any) -> Tensor:
+        """`generate`, and of what it returns the stories alone [B, T], their end and padding included."""
+        *_, given, _ = self.backbone.begin(prompt_ids, prompt_mask)
+        written: Tensor = self.generate(prompt_ids, attention_mask=prompt_mask, plan=plan, **settings)
+        return written[:, given:]
 
 
 AutoConfig.register(DiscoDVTConfig.model_type, DiscoDVTConfig, exist_ok=True)
-AutoModel.register(DiscoDVTConfig, DiscoDVT, exist_ok=True)
-AutoModelForSeq2SeqLM.register(DiscoDVTConfig, DiscoDVT, exist_ok=True)
+for _kind in (AutoModel, AutoModelForSeq2SeqLM, AutoModelForCausalLM):
+    _kind.register(DiscoDVTConfig, DiscoDVT, exist_ok=True)

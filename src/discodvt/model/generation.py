@@ -4,16 +4,24 @@ from copy import copy
 from typing import Any
 
 from torch import Tensor
-from transformers import BartConfig, GenerationConfig
+from transformers import GenerationConfig
 
 from discodvt.errors import BadRequest
+from discodvt.model.backbones import Symbols
 
 
-def keep_settings(own: GenerationConfig, config: BartConfig, **more: Any) -> None:
+def keep_settings(own: GenerationConfig, symbols: Symbols, **more: Any) -> None:
     """The symbols of a model and how the paper draws from it, where `generate` looks for them; no end is forced."""
-    symbols = ("bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id")
-    kept = {name: getattr(config, name) for name in symbols}
-    own.update(**kept, forced_eos_token_id=None, do_sample=True, top_k=0, **more)
+    own.update(
+        bos_token_id=symbols.story_start,
+        decoder_start_token_id=symbols.story_start,
+        eos_token_id=symbols.story_end,
+        pad_token_id=symbols.pad,
+        forced_eos_token_id=None,
+        do_sample=True,
+        top_k=0,
+        **more,
+    )
 
 
 def settle_lengths(own: GenerationConfig, arguments: dict[str, Any], *, given: int, room: int) -> int:

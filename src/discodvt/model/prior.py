@@ -9,6 +9,7 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.models.bart.modeling_bart import BartDecoder, BartEncoder
 
+from discodvt.model.backbones import Symbols
 from discodvt.model.configuration import PlanPriorConfig
 from discodvt.model.generation import keep_settings, settle_lengths
 
@@ -31,7 +32,22 @@ class PlanPrior(PreTrainedModel, GenerationMixin):
         self.decoder = BartDecoder(config)
         self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         self.post_init()
-        keep_settings(self.generation_config, config)
+        symbols = Symbols((), (), config.bos_token_id, config.eos_token_id, config.pad_token_id)
+        keep_settings(self.generation_config, symbols)
+
+    @classmethod
+    def beside(cls, model: PreTrainedModel, *, max_codes: int) -> "PlanPrior":
+        """A new prior for the plans of a DiscoDVT: BART's encoder is copied, of a causal model the token embeddings."""
+        shape: Any = model.config
+        prior = cls(
+            PlanPriorConfig.from_backbone_config(shape.backbone, num_codes=shape.num_codes, max_codes=max_codes)
+        )
+        if shape.is_encoder_decoder:
+            prior.encoder.load_state_dict(model.get_encoder().state_dict())
+        else:
+            with torch.no_grad():
+                prior.encoder.embed_tokens.weight.copy_(model.get_input_embeddings().get_parameter("weight"))
+        return prior
 
     def get_input_embeddings(self) -> nn.Module:
         return self.decoder.embed_tokens

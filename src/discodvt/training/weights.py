@@ -9,7 +9,7 @@ from discodvt.checkpoints import Checkpoint
 from discodvt.config import Backbone, BackboneShape, Latent, LatentModel, NewBackbone
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest
-from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
+from discodvt.model import DiscoDVT, PlanPrior
 
 
 def bart_model(
@@ -64,15 +64,13 @@ def trained_model(settings: Backbone, sizes: Latent, *, may_change: tuple[str, .
 
 def prior_model(model: DiscoDVT, settings: Backbone, *, encoder: str | None, max_codes: int) -> PlanPrior:
     """A prior of the generator's shape: its encoder starts as that of a BART, its decoder from scratch."""
-    config = PlanPriorConfig.from_bart_config(model.config, num_codes=model.config.num_codes, max_codes=max_codes)
-    prior = PlanPrior(config)
-    start = model.get_encoder()
+    prior = PlanPrior.beside(model, max_codes=max_codes)
     if encoder is not None:
         start = _bart(Checkpoint.open(encoder).require("bart"), _changes(settings)).get_encoder()
-    try:
-        prior.encoder.load_state_dict(start.state_dict())
-    except RuntimeError:
-        raise BadRequest(f"{encoder}: an encoder of another shape than the generator's") from None
+        try:
+            prior.encoder.load_state_dict(start.state_dict())
+        except RuntimeError:
+            raise BadRequest(f"{encoder}: an encoder of another shape than the generator's") from None
     return prior
 
 

@@ -51,7 +51,7 @@ def stages() -> dict[str, tuple[Objective, Batch]]:
     torch.manual_seed(0)
     rows = np.arange(4)
     plans = PlanFeed(tokens().prompts, Ragged.of([np.array([1, 2, 3], np.int32)] * 4), 1, 6, 7, 8)
-    prior = PlanPrior(PlanPriorConfig.from_bart_config(SHAPE, num_codes=6, max_codes=8))
+    prior = PlanPrior(PlanPriorConfig.from_backbone_config(SHAPE, num_codes=6, max_codes=8))
     stories = feed().batch(rows, step=3)
     return {
         "pretrain, seq2seq": (TextObjective(BartForConditionalGeneration(SHAPE)), stories),

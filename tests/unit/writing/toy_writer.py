@@ -48,7 +48,7 @@ def save_writer(
     model.to(dtype).save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     if prior:
-        config = PlanPriorConfig.from_bart_config(shape, num_codes=codes, max_codes=MOST_CODES)
+        config = PlanPriorConfig.from_backbone_config(shape, num_codes=codes, max_codes=MOST_CODES)
         PlanPrior(config).to(dtype).save_pretrained(directory / "prior")
     return directory
 

@@ -6,6 +6,7 @@ returned story by story, for intervals over stories.
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -198,14 +199,14 @@ def story_losses(
         prompt, story = (batch["prompt_ids"], batch["prompt_mask"]), batch["story_ids"]
         if isinstance(model, DiscoDVT):
             assert plans is not None
-            bart = model.generator
+            loss = model.summed_loss
             latent = _latent(model, plans, rows, length=story.shape[1], device=device)
             outputs = model.decode(*prompt, story, latent, use_cache=False)
         else:
-            bart = model
-            outputs = bart.model(*prompt, decoder_input_ids=story, use_cache=False)
+            loss = partial(training_losses.reconstruction, bart=model)
+            outputs = model.model(*prompt, decoder_input_ids=story, use_cache=False)
         for row, states, labels in zip(rows, outputs.last_hidden_state, batch["labels"], strict=True):
-            losses[row] = training_losses.reconstruction(states, labels, bart)
+            losses[row] = loss(states, labels)
     return losses
 
 

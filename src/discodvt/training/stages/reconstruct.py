@@ -156,7 +156,7 @@ class LatentObjective(Objective):
         if "position_entropy" in self.terms:
             sums["position_entropy"] = losses.position_entropy(reading.probabilities, reading.mask).sum()
         if "bag_of_words" in self.terms:
-            sums["bag_of_words"] = losses.reconstruction(latent, batch["labels"], model.generator)
+            sums["bag_of_words"] = model.summed_loss(latent, batch["labels"])
         tallies = {"codes": code_counts(reading.codes, model.config.num_codes)}
         if "relation" in self.terms:
             logits = model.relation_head(latent, batch["pooling"], batch["pairs"])
@@ -173,7 +173,7 @@ class LatentObjective(Objective):
         states = self.model.decode(
             batch["prompt_ids"], batch["prompt_mask"], decoder_ids, latent, use_cache=False
         ).last_hidden_state
-        return losses.reconstruction(states, batch["labels"], self.model.generator)
+        return self.model.summed_loss(states, batch["labels"])
 
     @torch.no_grad()
     def _swapped(self, batch: Batch, latent: Tensor, *, own: Tensor) -> Tensor:

@@ -1,0 +1,109 @@
+"""Any causal language model as a backbone: one sequence `BOS prompt SEP story EOS`.
+
+The latent is added at the positions that predict story tokens, SEP and the story, and nowhere else. A batch is
+right-padded in training (prompt and story of a row follow each other without a gap); `generate` may pad on either side.
+The posterior is a copy of the first layers of the model, read without the causal mask.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import AutoModel, AutoModelForCausalLM
+
+from discodvt.model.backbones.base import Backbone, Symbols
+from discodvt.model.backbones.encoder_decoder import shortened
+
+
+class CausalBackbone(Backbone):
+    """Whatever `AutoModelForCausalLM` opens and takes `inputs_embeds`."""
+
+    def __init__(self, config: Any, *, separator: int | None = None) -> None:
+        super().__init__(config)
+        self.separator = separator
+
+    @property
+    def symbols(self) -> Symbols:
+        """A model without BOS goes without; one without a padding symbol pads with its end, which is masked."""
+        bos, eos = self.config.bos_token_id, self.config.eos_token_id
+        eos = eos[0] if isinstance(eos, list) else eos
+        if eos is None:
+            raise ValueError("the model has no end symbol (eos_token_id); give one")
+        pad = self.config.pad_token_id
+        start = eos if self.separator is None else self.separator
+        return Symbols(() if bos is None else (bos,), (), start, eos, eos if pad is None else pad)
+
+    def new_generator(self) -> Any:
+        return AutoModelForCausalLM.from_config(self.config)
+
+    def new_posterior(self, layers: int | None) -> Any:
+        """Half of the layers by default; every attention sees the whole story."""
+        wanted = max(1, self.config.num_hidden_layers // 2) if layers is None else layers
+        config = shortened(self.config, min(wanted, self.config.num_hidden_layers))
+        config.is_causal = False
+        posterior = AutoModel.from_config(config)
+        for module in posterior.modules():
+            if hasattr(module, "is_causal"):
+                module.is_causal = False
+        return posterior
+
+    def copy_posterior(self, generator: Any, posterior: Any) -> None:
+        weights = generator.base_model.state_dict()
+        posterior.load_state_dict({name: weights[name] for name in posterior.state_dict()})
+
+    def read(self, posterior: Any, story_ids: Tensor, mask: Tensor) -> Tensor:
+        states: Tensor = posterior(input_ids=story_ids, attention_mask=mask, use_cache=False).last_hidden_state
+        return states
+
+    def decode(
+        self,
+        generator: Any,
+        prompt_ids: Tensor | None,
+        prompt_mask: Tensor | None,
+        story_ids: Tensor,
+        latent: Tensor | None,
+        **kwargs: Any,
+    ) -> Any:
+        if prompt_ids is None or prompt_mask is None:
+            raise ValueError("a causal model reads prompt and story together: give prompt_ids and prompt_mask")
+        before = prompt_mask.sum(1, keepdim=True)  # [B, 1]
+        longest = int(before.max()) + story_ids.shape[1]
+        place = torch.arange(longest, device=story_ids.device)[None] - before  # [B, S], < 0 in the prompt
+        told = place.clamp(0, story_ids.shape[1] - 1)
+        asked = torch.arange(longest, device=story_ids.device).clamp(max=prompt_ids.shape[1] - 1).expand_as(place)
+        ids = torch.where(place < 0, prompt_ids.gather(1, asked), story_ids.gather(1, told))
+        # what follows a story is padding: no real position sees it, so it needs no mask of its own
+        outputs = self.run(generator, ids, place, latent, **kwargs)
+        rows = before + torch.arange(story_ids.shape[1], device=story_ids.device)  # [B, T]
+        states = outputs.last_hidden_state
+        outputs["last_hidden_state"] = states.gather(1, rows.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
+        return outputs
+
+    def run(self, generator: Any, ids: Tensor, place: Tensor, latent: Tensor | None, **kwargs: Any) -> Any:
+        """The model over ids [B, S] whose story positions are `place` [B, S], negative where there is no story."""
+        embedded = self.embed(generator, ids)
+        if latent is not None:
+            inside = (place >= 0) & (place < latent.shape[1])
+            index = place.clamp(0, latent.shape[1] - 1).unsqueeze(-1).expand(-1, -1, latent.shape[-1])
+            embedded = embedded + (latent.gather(1, index) * inside.unsqueeze(-1)).to(embedded.dtype)
+        return generator.base_model(inputs_embeds=embedded, **kwargs)
+
+    def begin(self, input_ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, int, dict[str, Any]]:
+        """Padding to the left, then SEP; the latent starts at SEP."""
+        order = mask.argsort(dim=1, stable=True)  # padding first, the rest in its order
+        separator = input_ids.new_full((len(input_ids), 1), self.symbols.story_start)
+        ids = torch.cat([input_ids.gather(1, order), separator], dim=1)
+        mask = F.pad(mask.gather(1, order), (0, 1), value=1)
+        return ids, mask, ids.shape[1], {"prompt_lengths": mask.sum(1) - 1}
+
+    def logits(self, generator: Any, states: Tensor) -> Tensor:
+        logits: Tensor = generator.get_output_embeddings()(states)
+        cap = getattr(self.config, "final_logit_softcapping", None)
+        return logits if cap is None else torch.tanh(logits / cap) * cap
+
+    def summed_loss(self, generator: Any, states: Tensor, labels: Tensor) -> Tensor:
+        if getattr(self.config, "final_logit_softcapping", None) is None:
+            return super().summed_loss(generator, states, labels)
+        real = labels != -100
+        return F.cross_entropy(self.logits(generator, states[real]).float(), labels[real], reduction="sum")

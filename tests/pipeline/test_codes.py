@@ -267,7 +267,8 @@ def test_a_damaged_checkpoint_is_refused_before_it_is_built(home, tmp_path):
 
 def configured(directory: Path, **changes: int) -> None:
     config = json.loads((directory / "config.json").read_text())
-    (directory / "config.json").write_text(json.dumps(config | changes))
+    config["backbone_config"] |= changes
+    (directory / "config.json").write_text(json.dumps(config))
 
 
 def test_lengths_are_those_kept_with_the_model():

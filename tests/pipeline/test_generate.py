@@ -196,7 +196,11 @@ def test_ctrl_c_says_whether_stories_are_kept(run, monkeypatch, tmp_path):
         ("tokenizer.json", "", "no tokenizer in it"),
         ("tokenizer.json", '{"version": ', "no tokenizer in it"),
         ("config.json", {"decoder_layers": -1}, "decoder_layers is -1; expected"),
-        ("config.json", {"decoder_attention_heads": 7}, "decoder_attention_heads is 7; expected a divisor"),
+        (
+            "config.json",
+            {"backbone_config": {"d_model": 16, "decoder_attention_heads": 7}},
+            "decoder_attention_heads is 7; expected a divisor",
+        ),
         ("generation_config.json", {"temperature": "hot"}, 'temperature is "hot"; expected a number'),
         ("prior/config.json", {"decoder_layers": 10**9}, "decoder_layers is 1000000000; expected"),
     ],

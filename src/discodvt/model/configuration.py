@@ -65,6 +65,13 @@ class DiscoDVTConfig(PreTrainedConfig):
         self.is_encoder_decoder = self.backbone.is_encoder_decoder
         self.tie_word_embeddings = getattr(self.backbone, "tie_word_embeddings", False)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Without the precision transformers notes in the backbone when it opens one: it is the whole model's."""
+        output: dict[str, Any] = super().to_dict()
+        if isinstance(output.get("backbone_config"), dict):
+            output["backbone_config"].pop("dtype", None)
+        return output
+
     @property
     def backbone(self) -> Any:
         """The configuration of the language model."""

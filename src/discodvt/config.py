@@ -120,7 +120,11 @@ class Latent(Section):
     relation_width: int = Field(default=PAPER.relation_width, ge=1)
     bottleneck: str = Field(
         default=PAPER.bottleneck,
-        description="gumbel or straight-through: one choice among K; bits: log2 K binary choices",
+        description="gumbel or straight-through: one choice among K; bits: log2 K binary choices; "
+        "vq: the nearest of K vectors; fsq: a grid of rounded scalars",
+    )
+    code_levels: list[int] | None = Field(
+        default=PAPER.code_levels, description="Levels of fsq codes, whose product is num_codes; else chosen by it"
     )
     code_logit_gain: float = Field(
         default=PAPER.code_logit_gain, gt=0, description="Scale of the code logits at initialisation"

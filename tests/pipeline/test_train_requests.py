@@ -253,6 +253,29 @@ def test_codes_made_of_bits_are_not_restarted(coded, monkeypatch, capsys):
     assert "nothing to restart" in refused(monkeypatch, capsys, "--set", "watchdog.restart_dead_codes=true")
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (("model.bottleneck=vq",), "loss.entropy: vq codes have no probabilities; set loss.entropy=0"),
+        (("model.bottleneck=fsq", "loss.entropy=0", "relaxation.noise_free=0.2"), "set relaxation.noise_free=0"),
+        (("model.bottleneck=fsq", "model.code_levels=[3, 3]"), "code_levels 3 x 3 give 9 codes, num_codes is 8"),
+        (("model.code_levels=[4, 2]",), "code_levels are for fsq codes"),
+        (("model.bottleneck=vq", "watchdog.restart_dead_codes=true"), "nothing to restart"),
+    ],
+)
+def test_codes_that_cannot_be_made_or_trained_so(place, monkeypatch, capsys, settings, said):
+    assert said in refused(monkeypatch, capsys, *(part for each in settings for part in ("--set", each)))
+
+
+def test_codes_of_a_checkpoint_without_probabilities(coded, monkeypatch, capsys):
+    DiscoDVT.from_bart(SHAPE, num_codes=8, bottleneck="fsq", code_levels=[2, 4]).save_pretrained(coded / "bart")
+    said = refused(monkeypatch, capsys)
+    assert "loss.entropy: the fsq codes of bart have no probabilities; set loss.entropy=0" in said
+    more = ("--set", "loss.entropy=0", "--set", "model.bottleneck=fsq")
+    assert ask(monkeypatch, capsys, *more)[0] == 0
+    assert DiscoDVT.from_pretrained(coded / "out").config.code_levels == [2, 4]
+
+
 def test_stage_1_may_change_the_bottleneck(coded, monkeypatch, capsys):
     code, _, said = ask(monkeypatch, capsys, "--set", "model.bottleneck=bits", "--set", "watchdog.grace=0")
     assert code == 0

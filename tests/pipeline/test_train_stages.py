@@ -135,11 +135,14 @@ SHORT = ("run.steps=7", "run.save_every_steps=2", "run.log_every_steps=3", "vali
          "validation.select_by=loss", "run.tensorboard=false")  # fmt: skip
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_killed_and_resumed_equals_uninterrupted(chain, stage, tmp_path):
+VQ = ("model.bottleneck=vq", "loss.entropy=0")  # codes that are updated after each step, and restarted by chance
+
+
+@pytest.mark.parametrize(("stage", "codes"), [*((stage, ()) for stage in STAGES), ("reconstruct", VQ)])
+def test_killed_and_resumed_equals_uninterrupted(chain, stage, codes, tmp_path):
     """SIGKILL between checkpoints, after the best one was rewritten, then `--resume`: every byte is the same."""
 
-    extra = ("model.shape.dropout=0.1",) if stage == "pretrain" else ("model.dropout=0.1",)
+    extra = ("model.shape.dropout=0.1",) if stage == "pretrain" else ("model.dropout=0.1", *codes)
 
     def until_killed() -> None:
         for event in train(recipe_of(stage, chain, *SHORT, *extra), tmp_path / "killed"):
@@ -156,10 +159,10 @@ def test_killed_and_resumed_equals_uninterrupted(chain, stage, tmp_path):
         assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
 
 
-@pytest.mark.parametrize("stage", ["reconstruct", "prior"])
-def test_two_processes_equal_one(chain, stage, tmp_path):
+@pytest.mark.parametrize(("stage", "codes"), [("reconstruct", ()), ("reconstruct", VQ), ("prior", ())])
+def test_two_processes_equal_one(chain, stage, codes, tmp_path):
     """The same global batch in two processes: the same weights to 1e-5 (no dropout)."""
-    settings = (*SHORT, "model.dropout=0.0", "batch.stories_per_step=8", "batch.stories_per_micro_batch=2")
+    settings = (*SHORT, *codes, "model.dropout=0.0", "batch.stories_per_step=8", "batch.stories_per_micro_batch=2")
     assert in_child(lambda: run(stage, chain, tmp_path / "one", *settings) and None) == 0
     port = 20_000 + os.getpid() % 20_000
 

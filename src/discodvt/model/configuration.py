@@ -45,12 +45,13 @@ class DiscoDVTConfig(PreTrainedConfig):
     conv_layers: int = PAPER.conv_layers
     conv_channels: int = PAPER.conv_channels
     bottleneck: str = PAPER.bottleneck
+    code_levels: list[int] | None = None  # of fsq codes
     code_logit_gain: float = PAPER.code_logit_gain
     num_relations: int = PAPER.num_relations
     relation_width: int = PAPER.relation_width
 
     def __post_init__(self, **kwargs: Any) -> None:
-        problem = bottleneck_class(self.bottleneck).problem(self.num_codes)
+        problem = bottleneck_class(self.bottleneck).problem(self.num_codes, self.code_levels)
         if problem:
             raise ValueError(problem)
         sizes = ("num_codes", "code_width", "conv_layers", "conv_channels", "num_relations", "relation_width")

@@ -39,7 +39,7 @@ class PosteriorOutput(NamedTuple):
     """A story as the posterior reads it."""
 
     codes: Tensor  # [B, L] argmax codes, the padding code past the story
-    probabilities: Tensor  # [B, L, K]
+    probabilities: Tensor | None  # [B, L, K], where the bottleneck has any
     mask: Tensor  # [B, L] true where a code stands for part of the story
     latent: Tensor  # [B, T, D] h^z
     auxiliary: Tensor | None = None  # [B] the bottleneck's own loss, if it has one
@@ -146,10 +146,10 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         if not torch.allclose(ours, theirs, atol=1e-4, rtol=1e-3):
             raise BadRequest(f"a {kind} model makes its logits in a way that is not supported; give another")
 
-    def change_bottleneck(self, name: str) -> None:
+    def change_bottleneck(self, name: str, levels: list[int] | None = None) -> None:
         """Codes made in another way: those already learned stay if they are of one kind, else they are new."""
         before = self.bottleneck
-        self.config.bottleneck = name
+        self.config.bottleneck, self.config.code_levels = name, levels
         self.bottleneck = new_bottleneck(vars(self.config))
         old, new = before.state_dict(), self.bottleneck.state_dict()
         if {name: weight.shape for name, weight in old.items()} == {name: weight.shape for name, weight in new.items()}:

@@ -15,6 +15,7 @@ class LatentSizes:
     conv_layers: int = 3  # c: each halves the length
     conv_channels: int = 128
     bottleneck: str = "gumbel"  # a name of `discodvt.model.bottlenecks.BOTTLENECKS`
+    code_levels: list[int] | None = None  # of fsq codes: their product is K; None: chosen by K
     code_logit_gain: float = 1.0  # scales the code logits at initialisation; above 1 for models grown from scratch
     num_relations: int = 21  # ten markers in two directions, and `unknown`
     relation_width: int = 256

@@ -128,6 +128,7 @@ class Loop:
             self.progress.unreached = without_gradient(accelerator.unwrap_model(self.module).named_parameters())
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        stage.objective.after_step(accelerator.gather)
         totals = dict(zip(terms, accelerator.reduce(sums).tolist(), strict=True))
         self._count(totals, counts, {name: accelerator.reduce(tally) for name, tally in tallies.items()})
         window = self.progress.window

@@ -46,7 +46,10 @@ USES_CODES = ("loss.entropy", "loss.batch_entropy")
 
 @dataclass(frozen=True, slots=True)
 class Watchdog:
-    """Limits that a run is held to once `grace_steps` have passed; `settings` are the values of the recipe by key."""
+    """Limits that a run is held to once `grace_steps` have passed; `settings` are the values of the recipe by key.
+
+    Keys that are of no use to the bottleneck are left out of `settings`, and then of the advice.
+    """
 
     limits: WatchdogLimits
     grace_steps: int
@@ -60,18 +63,18 @@ class Watchdog:
         found = []
         perplexity, gap = figures["code_perplexity"], figures["swap_gap"]
         if perplexity < self.limits.min_code_perplexity:
-            advice = [f"raise {key} (now {self.settings[key]:g})" for key in USES_CODES]
+            advice = [f"raise {key} (now {self.settings[key]:g})" for key in USES_CODES if key in self.settings]
             if self.restartable and not self.limits.restart_dead_codes:
                 advice.append("set watchdog.restart_dead_codes=true")
             found.append(
                 f"code perplexity {perplexity:.1f} is below {self.limits.min_code_perplexity:g} "
-                f"({figures['codes_dead']:.0f} dead codes): {', or '.join(advice)}"
+                f"({figures['codes_dead']:.0f} dead codes): {', or '.join(advice) or 'choose a lower model.num_codes'}"
             )
         if gap < self.limits.min_swap_gap:
             advice = [
                 f"{key}={value:g} (now {self.settings[key]:g})"
                 for key, value in USES_PLAN.items()
-                if self.settings[key] < value
+                if self.settings.get(key, value) < value
             ]
             found.append(
                 f"another story's plan costs only {gap:.3f} nats per token: the generator ignores the plan; "

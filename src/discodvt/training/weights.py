@@ -39,11 +39,12 @@ def plan_model(settings: LatentModel, tokenizer: PreTrainedTokenizerBase, last: 
     source = source_checkpoint(settings)
     if source.kind == "bart":
         return DiscoDVT.from_bart(_bart(source, _changes(settings)), **sizes)
-    model = trained_model(settings, settings, may_change=("bottleneck",))
+    model = trained_model(settings, settings, may_change=("bottleneck", "code_levels"))
     if "code_logit_gain" in settings.model_fields_set:
         model.config.code_logit_gain = settings.code_logit_gain  # of new codes
     if "bottleneck" in settings.model_fields_set:
-        model.change_bottleneck(settings.bottleneck)
+        kept = model.config.code_levels if settings.bottleneck == model.config.bottleneck else None
+        model.change_bottleneck(settings.bottleneck, settings.code_levels or kept)
     return model
 
 

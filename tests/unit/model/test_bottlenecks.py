@@ -8,7 +8,9 @@ import torch
 
 from discodvt.model.bottlenecks import BOTTLENECKS, load_code_book, new_bottleneck
 from discodvt.model.bottlenecks.bits import BitBottleneck
+from discodvt.model.bottlenecks.fsq import FiniteScalarBottleneck, grid_levels
 from discodvt.model.bottlenecks.gumbel import GumbelBottleneck, StraightThroughBottleneck
+from discodvt.model.bottlenecks.vq import VectorBottleneck
 
 torch.set_num_threads(1)
 
@@ -172,6 +174,190 @@ def test_a_code_book_read_from_stored_weights_holds_the_vectors_of_all_codes_and
     book = load_code_book(sizes, stored.__getitem__)
     assert book.shape == (9, 3)
     torch.testing.assert_close(book, module.embed(torch.arange(9)), atol=1e-6, rtol=0)
+
+
+def vq(codes: int = 4) -> VectorBottleneck:
+    torch.manual_seed(0)
+    module = VectorBottleneck(4, codes, 3)
+    module.book.copy_(torch.randn(codes, 3))
+    return module
+
+
+def alone(rows: torch.Tensor) -> torch.Tensor:
+    return rows
+
+
+def test_vq_takes_the_nearest_vector_and_passes_gradients_straight_through():
+    module = vq()
+    features = FEATURES.clone().requires_grad_()
+    out = module(features, MASK, temperature=0.9)
+    vectors = module.to_vectors(FEATURES)
+    nearest = torch.cdist(vectors, module.book).argmin(-1)
+    assert torch.equal(out.codes, nearest.masked_fill(~MASK, 4))
+    assert torch.equal(out.vectors[MASK], module.book[nearest][MASK])
+    assert torch.equal(out.vectors[~MASK], module.padding.weight[0].expand(3, 3))
+    assert out.probabilities is None
+    out.vectors.sum().backward()
+    expected = module.to_vectors.weight.sum(0).expand(2, 5, 4) * MASK.unsqueeze(-1)
+    torch.testing.assert_close(features.grad, expected.detach())
+    torch.testing.assert_close(module(FEATURES, MASK).vectors, module.embed(out.codes))
+
+
+def test_the_commitment_loss_is_the_squared_distance_to_the_code_and_moves_features_only():
+    module = vq()
+    out = module(FEATURES, MASK, temperature=0.9)
+    gaps = (module.to_vectors(FEATURES) - module.book[out.codes.clamp(max=3)]).square().mean(-1)
+    torch.testing.assert_close(out.auxiliary, torch.stack([gaps[0].mean(), gaps[1, :2].mean()]))
+    out.auxiliary.sum().backward()
+    assert module.to_vectors.weight.grad.any()
+    assert module.padding.weight.grad is None
+
+
+def test_vq_codes_are_moving_averages_of_their_features():
+    """Van den Oord et al., appendix A.1, by hand: N = g N + (1 - g) n; m = g m + (1 - g) sum; e = m / N."""
+    module = vq()
+    module.counts.copy_(torch.tensor([5.0, 4.0, 3.0, 6.0]))
+    counts, sums = module.counts.clone(), module.book * module.counts.unsqueeze(1)
+    for _ in range(3):
+        out = module(FEATURES, MASK, temperature=0.9)  # no noise: nothing restarts
+        vectors = module.to_vectors(FEATURES)[MASK].detach()
+        for code in range(4):
+            mine = vectors[out.codes[MASK] == code]
+            counts[code] = 0.99 * counts[code] + 0.01 * len(mine)
+            sums[code] = 0.99 * sums[code] + 0.01 * mine.sum(0)
+        module.after_step(alone)
+        torch.testing.assert_close(module.counts, counts)
+        torch.testing.assert_close(module.book, sums / counts.unsqueeze(1))
+
+
+def test_validation_and_eval_mode_leave_vq_codes_alone():
+    module = vq()
+    before = {name: weight.clone() for name, weight in module.state_dict().items()}
+    module(FEATURES, MASK)
+    module.eval()(FEATURES, MASK, temperature=0.9, noise=torch.randn(2, 5, 1))
+    module.after_step(alone)
+    assert all(torch.equal(weight, before[name]) for name, weight in module.state_dict().items())
+
+
+def test_all_vq_codes_start_at_features_and_dead_ones_restart_there():
+    module, noise = vq(), torch.arange(10.0).view(2, 5, 1)  # the last two features are padding
+    vectors = module.to_vectors(FEATURES).detach()
+    module(FEATURES, MASK, temperature=0.9, noise=noise)
+    module.after_step(alone)
+    torch.testing.assert_close(module.book, torch.stack([vectors[1, 1], vectors[1, 0], vectors[0, 4], vectors[0, 3]]))
+    assert module(FEATURES, MASK).codes[1, :2].tolist() == [1, 0]
+    module.counts.copy_(torch.tensor([9.0, 9.0, 0.001, 9.0]))
+    kept = module.book[[0, 1, 3]].clone()
+    module(FEATURES[:1, :1], MASK[:1, :1], temperature=0.9, noise=torch.zeros(1, 1, 1))
+    used = int(module(FEATURES[:1, :1], MASK[:1, :1]).codes)
+    module.after_step(alone)
+    torch.testing.assert_close(module.book[2], vectors[0, 0])
+    alive = [place for place, code in enumerate((0, 1, 3)) if code != used]
+    assert torch.equal(module.book[[0, 1, 3]][alive], kept[alive])
+    module(FEATURES[:1, :1], MASK[:1, :1], temperature=0.9, noise=torch.zeros(1, 1, 1))
+    module.after_step(alone)
+    assert (module.counts > 0).all()
+
+
+def test_vq_codes_do_not_depend_on_how_a_step_is_cut_over_micro_batches_and_processes():
+    noise = torch.randn(2, 5, 1, generator=torch.Generator().manual_seed(3))
+    whole, cut, processes = vq(6), vq(6), [vq(6), vq(6)]
+    for step in range(3):
+        features = FEATURES + step
+        whole(features, MASK, temperature=0.9, noise=noise)
+        whole.after_step(alone)
+        for row in (1, 0):
+            rows = slice(row, row + 1)
+            for module in (cut, processes[row]):
+                module(features[rows], MASK[rows], temperature=0.9, noise=noise[rows])
+        cut.after_step(alone)
+        kept = [module._seen for module in processes]
+        for module in processes:
+            pieces = iter(zip(*kept, strict=True))  # uses, sums, draws of both
+
+            def gather(mine, pieces=pieces):
+                both = [piece if piece.dim() == mine.dim() else piece.unsqueeze(0) for piece in next(pieces)]
+                return torch.cat(both)
+
+            module.after_step(gather)
+        for module in (cut, *processes):
+            torch.testing.assert_close(module.book, whole.book, atol=1e-6, rtol=0)
+            torch.testing.assert_close(module.counts, whole.counts, atol=1e-6, rtol=0)
+
+
+def fsq(codes: int = 12, levels: list[int] | None = None) -> FiniteScalarBottleneck:
+    torch.manual_seed(0)
+    return FiniteScalarBottleneck(4, codes, 3, logit_gain=4.0, levels=levels)
+
+
+@pytest.mark.parametrize(
+    ("codes", "levels"),
+    [(240, [8, 6, 5]), (256, [8, 8, 4]), (1000, [8, 5, 5, 5]), (4375, [7, 5, 5, 5, 5]), (64000, [8, 8, 8, 5, 5, 5])],
+)
+def test_levels_are_those_of_the_paper(codes, levels):
+    assert grid_levels(codes) == levels
+
+
+def test_fsq_codes_are_cells_of_a_grid():
+    module = fsq(levels=[3, 4])
+    out = module(FEATURES, MASK)
+    scalars = torch.tanh(FEATURES @ module.to_scalars.weight.T + module.to_scalars.bias)
+    rounded = torch.stack([scalars[..., 0].round(), ((scalars[..., 1] + 1) * 1.5).round() / 1.5 - 1], dim=-1)
+    expected = rounded @ module.embedding.weight[:2] * 1.5**0.5
+    torch.testing.assert_close(out.vectors[MASK], expected[MASK])
+    assert torch.equal(out.vectors[~MASK], module.embedding.weight[2].expand(3, 3))
+    numbers = (rounded[..., 0] + 1) + 3 * ((rounded[..., 1] + 1) * 1.5)
+    assert out.codes[MASK].tolist() == numbers[MASK].round().long().tolist()
+    assert len(set(out.codes[MASK].tolist())) > 3
+    assert (out.codes[~MASK] == 12).all()
+    torch.testing.assert_close(module.embed(out.codes), out.vectors)
+    assert len({tuple(row) for row in module.code_book().tolist()}) == 13
+
+
+def test_fsq_passes_gradients_straight_through_the_rounding():
+    module = fsq()
+    features = FEATURES.clone().requires_grad_()
+    module(features, MASK, temperature=0.5).vectors.sum().backward()
+    soft = FEATURES.clone().requires_grad_()
+    scale = (3 / 2) ** 0.5  # 12 codes: levels 6 and 2
+    (torch.tanh(module.to_scalars(soft)) @ module.embedding.weight[:2] * scale)[MASK].sum().backward()
+    torch.testing.assert_close(features.grad, soft.grad)
+
+
+@pytest.mark.parametrize(
+    ("name", "codes", "levels", "said"),
+    [
+        ("fsq", 256, [8, 6, 5], "code_levels 8 x 6 x 5 give 240 codes, num_codes is 256"),
+        ("fsq", 256, [256, 1], "not all whole numbers from 2"),
+        ("fsq", 22, None, "22 codes are no product of levels up to 8"),
+        ("vq", 256, [16, 16], "code_levels are for fsq codes"),
+        ("bits", 256, [16, 16], "code_levels are for fsq codes"),
+    ],
+)
+def test_codes_that_a_bottleneck_cannot_have(name, codes, levels, said):
+    assert said in (BOTTLENECKS[name].problem(codes, levels) or "")
+    sizes = {"conv_channels": 4, "num_codes": codes, "code_width": 3, "code_logit_gain": 1.0, "bottleneck": name}
+    for make in (new_bottleneck, lambda config: load_code_book(config, dict[str, torch.Tensor]().__getitem__)):
+        with pytest.raises(ValueError, match=said):
+            make(sizes | {"code_levels": levels})
+
+
+@pytest.mark.parametrize("name", BOTTLENECKS)
+def test_padding_changes_no_code_vector_loss_or_gradient(name):
+    torch.manual_seed(0)
+    sizes = {"conv_channels": 4, "num_codes": 8, "code_width": 3, "code_logit_gain": 3.0, "bottleneck": name}
+    module = new_bottleneck(sizes)
+    noise = torch.randn(2, 5, module.noise_width)
+    found = []
+    for length in (2, 5):
+        module.zero_grad()
+        rows = slice(1, 2), slice(0, length)
+        out = module(FEATURES[rows], MASK[rows], temperature=0.7, noise=noise[rows])
+        loss = out.vectors[:, :2].square().sum() + (0 if out.auxiliary is None else out.auxiliary.sum())
+        loss.backward()
+        gradients = {key: weight.grad.clone() for key, weight in module.named_parameters() if weight.grad is not None}
+        found.append((out.codes[:, :2], out.vectors[:, :2].detach(), loss.detach(), gradients))
+    torch.testing.assert_close(*found)
 
 
 def test_bottlenecks_do_without_transformers():

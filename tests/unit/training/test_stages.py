@@ -41,9 +41,9 @@ def feed(**changes) -> StoryFeed:
     return StoryFeed(tokens(), **(settings | changes))
 
 
-def latent_objective(relation: float = 0.1) -> LatentObjective:
+def latent_objective(relation: float = 0.1, bottleneck: str = "gumbel") -> LatentObjective:
     torch.manual_seed(0)
-    model = DiscoDVT.from_bart(SHAPE, **SIZES)
+    model = DiscoDVT.from_bart(SHAPE, **SIZES, bottleneck=bottleneck)
     return LatentObjective(model, RelationLoss(relation=relation), temperature=TemperatureSchedule(0.8, 0.1, 0.0))
 
 
@@ -57,6 +57,8 @@ def stages() -> dict[str, tuple[Objective, Batch]]:
         "pretrain, seq2seq": (TextObjective(BartForConditionalGeneration(SHAPE)), stories),
         "warm-start": (latent_objective(0.0), stories),
         "reconstruct": (latent_objective(), stories),
+        "reconstruct, vq": (latent_objective(bottleneck="vq"), stories),
+        "reconstruct, fsq": (latent_objective(bottleneck="fsq"), stories),
         "prior": (PriorObjective(prior), plans.batch(rows, step=3)),
     }
 
@@ -73,9 +75,10 @@ def test_every_trained_parameter_receives_gradient_and_the_rest_is_frozen_and_li
     assert {key.partition(".")[0] for key in frozen} == ({"relation_head"} if name == "warm-start" else set())
 
 
-def test_a_batch_may_be_cut_anywhere():
+@pytest.mark.parametrize("bottleneck", ["gumbel", "vq", "fsq"])
+def test_a_batch_may_be_cut_anywhere(bottleneck):
     """Sums and gradients of four stories together and one by one: noise and dropout follow the story."""
-    stage, whole = latent_objective(), feed()
+    stage, whole = latent_objective(bottleneck=bottleneck), feed()
     gradients, totals = [], []
     for parts in ([np.arange(4)], [np.array([2]), np.array([0, 3]), np.array([1])]):
         stage.zero_grad()
@@ -89,6 +92,23 @@ def test_a_batch_may_be_cut_anywhere():
     assert totals[0] == pytest.approx(totals[1], rel=1e-5)
     for key, gradient in gradients[0].items():
         torch.testing.assert_close(gradients[1][key], gradient, atol=1e-4, rtol=1e-3, msg=key)
+
+
+@pytest.mark.parametrize("bottleneck", ["vq", "fsq"])
+def test_codes_without_probabilities_have_no_entropy_and_open_as_they_were_saved(bottleneck, tmp_path):
+    stage = latent_objective(bottleneck=bottleneck)
+    batch = feed().batch(np.arange(4), step=3)
+    stage(batch, 3)
+    stage.after_step(lambda rows: rows)
+    output = stage(batch)
+    assert set(output.sums) == set(stage.terms)
+    assert "entropy" not in stage.terms
+    assert ("bottleneck" in stage.terms) == (bottleneck == "vq")
+    stage.model.save_pretrained(tmp_path)
+    opened = DiscoDVT.from_pretrained(tmp_path)
+    assert all(torch.equal(weight, stage.model.state_dict()[name]) for name, weight in opened.state_dict().items())
+    plans = [model.eval().plan(batch["story_ids"], batch["story_mask"]) for model in (opened, stage.model)]
+    assert torch.equal(*plans)
 
 
 def test_counts_are_what_the_sums_run_over():

@@ -53,6 +53,13 @@ def test_advice_goes_beyond_the_recipe():
     assert "restart_dead_codes" not in restarting.alarms(20, collapsed)[0]
 
 
+def test_what_is_of_no_use_to_a_bottleneck_is_not_advised():
+    known = replace(DOG, settings={"word_dropout.rate": 0.0}, restartable=False)
+    collapse, deaf = known.alarms(20, {"code_perplexity": 1.5, "codes_dead": 3.0, "swap_gap": 0.0})
+    assert collapse.endswith("choose a lower model.num_codes")
+    assert deaf.endswith("set word_dropout.rate=0.3 (now 0)")
+
+
 def test_codes_made_of_bits_are_not_advised_to_restart():
     bits = replace(DOG, restartable=False)
     told = HEALTHY | {"code_perplexity": 1.5}

@@ -2,11 +2,12 @@
 
 A bottleneck is asked for codes and vectors (`forward`), for the vectors of known codes (`embed`), and for its code book
 (`code_book`), so that features -> codes -> vectors is a round trip. Whoever trains one asks it what noise it wants
-(`noise_width`), adds its own loss (`auxiliary_weight`), and calls `after_step` when the weights have been updated.
+(`noise_width`) and whether its codes have probabilities (`probabilistic`), adds its own loss (`auxiliary_weight`), and
+calls `after_step` when the weights have been updated.
 All of it runs in float32: Gumbel noise overflows in half precision.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -21,28 +22,31 @@ class BottleneckOutput(NamedTuple):
 
     codes: Tensor  # [B, L] the likeliest codes, the padding code where there is no story
     vectors: Tensor  # [B, L, E] what the generator is given
-    probabilities: Tensor  # [B, L, K] of the codes, without noise; one-hot and without gradient where none are modelled
+    probabilities: Tensor | None  # [B, L, K] of the codes, without noise; None where none are modelled
     auxiliary: Tensor | None = None  # [B] the bottleneck's own loss, a mean over each story's codes
 
 
 class Bottleneck(nn.Module):
     """K codes; number K is the padding code, a learned vector no posterior and no prior may choose."""
 
+    probabilistic: ClassVar[bool] = True  # whether codes have probabilities, which noise and entropy losses need
     auxiliary_weight: ClassVar[float] = 0.0  # of its own loss; 0: it has none
     restartable: ClassVar[bool] = False  # whether `restart` can revive codes that validation finds unused
 
-    def __init__(self, channels: int, codes: int, width: int, *, logit_gain: float = 1.0) -> None:
+    def __init__(
+        self, channels: int, codes: int, width: int, *, logit_gain: float = 1.0, levels: Sequence[int] | None = None
+    ) -> None:
         """Features of `channels`, code vectors of `width`; `logit_gain` spreads the logits at initialisation."""
         super().__init__()
-        problem = self.problem(codes)
+        problem = self.problem(codes, levels)
         if problem:
             raise ValueError(problem)
-        self.channels, self.codes, self.width, self.logit_gain = channels, codes, width, logit_gain
+        self.codes, self.logit_gain, self.levels = codes, logit_gain, levels
 
     @classmethod
-    def problem(cls, codes: int) -> str | None:
-        """Why this bottleneck cannot have so many codes, if it cannot."""
-        return None
+    def problem(cls, codes: int, levels: Sequence[int] | None = None) -> str | None:
+        """Why this bottleneck cannot have so many codes, or codes of these levels, if it cannot."""
+        return None if levels is None else "code_levels are for fsq codes; leave them out"
 
     @property
     def noise_width(self) -> int:
@@ -50,13 +54,13 @@ class Bottleneck(nn.Module):
         return self.codes
 
     @classmethod
-    def book_from(cls, weight: Callable[[str], Tensor], codes: int) -> Tensor:
+    def book_from(cls, weight: Callable[[str], Tensor], codes: int, levels: Sequence[int] | None = None) -> Tensor:
         """The code book made of a bottleneck's weights, looked up by name: engines have no modules, only weights."""
         raise NotImplementedError
 
     def code_book(self) -> Tensor:
         """The vectors of all codes and, last, of the padding code [K + 1, E]."""
-        return self.book_from(self.state_dict(keep_vars=True).__getitem__, self.codes)
+        return self.book_from(self.state_dict(keep_vars=True).__getitem__, self.codes, self.levels)
 
     def embed(self, codes: Tensor) -> Tensor:
         """Codes [B, L], the padding code included, to vectors [B, L, E]."""

@@ -4,7 +4,7 @@ Not in the paper: discrete autoencoders of text learn more from hashes than from
 2018), because every bit of every code is trained at every position. A code's logit is the sum of its bits'.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,8 +23,10 @@ class BitBottleneck(Bottleneck):
         self.embedding = nn.Embedding(self.bits + 1, width)  # a code's vector is +- these; last row: the padding code
 
     @classmethod
-    def problem(cls, codes: int) -> str | None:
-        return None if codes.bit_count() == 1 else f"{codes} codes are no power of two, which codes made of bits need"
+    def problem(cls, codes: int, levels: Sequence[int] | None = None) -> str | None:
+        if codes.bit_count() != 1:
+            return f"{codes} codes are no power of two, which codes made of bits need"
+        return super().problem(codes, levels)
 
     @property
     def noise_width(self) -> int:
@@ -32,7 +34,7 @@ class BitBottleneck(Bottleneck):
         return self.codes
 
     @classmethod
-    def book_from(cls, weight: Callable[[str], Tensor], codes: int) -> Tensor:
+    def book_from(cls, weight: Callable[[str], Tensor], codes: int, levels: Sequence[int] | None = None) -> Tensor:
         embedding = weight("embedding.weight")
         bits = len(embedding) - 1
         return torch.cat(

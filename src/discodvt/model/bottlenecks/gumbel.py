@@ -1,6 +1,6 @@
 """Gumbel-softmax (Jang et al. 2017, Maddison et al. 2017): the paper's bottleneck (equations 2 and 3)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -21,7 +21,7 @@ class GumbelBottleneck(Bottleneck):
         self.embedding = nn.Embedding(codes + 1, width)  # E^z from N(0, 1); last row: the padding code
 
     @classmethod
-    def book_from(cls, weight: Callable[[str], Tensor], codes: int) -> Tensor:
+    def book_from(cls, weight: Callable[[str], Tensor], codes: int, levels: Sequence[int] | None = None) -> Tensor:
         return weight("embedding.weight")
 
     def quantize(

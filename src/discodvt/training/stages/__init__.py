@@ -70,6 +70,9 @@ class Objective(nn.Module):
         """What is wrong with these validation figures, each with advice."""
         return []
 
+    def after_step(self, gather: Callable[[Tensor], Tensor]) -> None:
+        """Called after each update of the weights; `gather` joins the rows [N, ...] of all processes."""
+
     def after_validation(self, step: int, tallies: Tallies) -> list[str]:
         """Change the model after a validation, the same on every process; what was done, to be shown."""
         return []

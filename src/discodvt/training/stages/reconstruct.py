@@ -4,6 +4,7 @@
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -15,7 +16,7 @@ from discodvt.config import LatentModel, Section, WordDropout
 from discodvt.data.batches import Batch
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT
-from discodvt.model.bottlenecks import bottleneck_class
+from discodvt.model.bottlenecks import Bottleneck, bottleneck_class
 from discodvt.training import losses
 from discodvt.training.assembly import Corpus, FromScratch, Site
 from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed
@@ -32,6 +33,8 @@ from discodvt.training.validation import (
     marker_hits,
 )
 from discodvt.training.weights import plan_model
+
+NEEDS_PROBABILITIES = ("loss.entropy", "loss.batch_entropy", "loss.position_entropy", "relaxation.noise_free")
 
 
 class CodeLoss(Section):
@@ -129,7 +132,11 @@ class LatentObjective(Objective):
     ) -> None:
         super().__init__(model)
         self.temperature, self.watchdog, self.restart = temperature, watchdog, restart
-        self.terms = {"reconstruction": Term(1.0, "tokens"), "entropy": Term(-weights.entropy, "stories")}
+        self.terms = {"reconstruction": Term(1.0, "tokens")}
+        if model.bottleneck.probabilistic:
+            self.terms["entropy"] = Term(-weights.entropy, "stories")
+        if model.bottleneck.auxiliary_weight > 0:
+            self.terms["bottleneck"] = Term(model.bottleneck.auxiliary_weight, "stories")
         if weights.batch_entropy > 0:
             self.terms["batch_entropy"] = Term(-weights.batch_entropy, "stories")
         if weights.position_entropy > 0:
@@ -147,14 +154,15 @@ class LatentObjective(Objective):
         temperature = None if step is None else self.temperature(step)
         reading = model.read(batch["story_ids"], batch["story_mask"], temperature=temperature, noise=batch.get("noise"))
         latent = reading.latent
-        sums = {
-            "reconstruction": self._reconstruction(batch, latent),
-            "entropy": losses.code_entropy(reading.probabilities, reading.mask).sum(),
-        }
-        if "batch_entropy" in self.terms:
-            sums["batch_entropy"] = losses.batch_entropy(reading.probabilities, reading.mask) * len(reading.codes)
-        if "position_entropy" in self.terms:
-            sums["position_entropy"] = losses.position_entropy(reading.probabilities, reading.mask).sum()
+        sums = {"reconstruction": self._reconstruction(batch, latent)}
+        if reading.probabilities is not None:
+            sums["entropy"] = losses.code_entropy(reading.probabilities, reading.mask).sum()
+            if "batch_entropy" in self.terms:
+                sums["batch_entropy"] = losses.batch_entropy(reading.probabilities, reading.mask) * len(reading.codes)
+            if "position_entropy" in self.terms:
+                sums["position_entropy"] = losses.position_entropy(reading.probabilities, reading.mask).sum()
+        if reading.auxiliary is not None:
+            sums["bottleneck"] = reading.auxiliary.sum()
         if "bag_of_words" in self.terms:
             sums["bag_of_words"] = model.summed_loss(latent, batch["labels"])
         tallies = {"codes": code_counts(reading.codes, model.config.num_codes)}
@@ -196,6 +204,9 @@ class LatentObjective(Objective):
     def alarms(self, step: int, figures: Figures) -> list[str]:
         return [] if self.watchdog is None else self.watchdog.alarms(step, figures)
 
+    def after_step(self, gather: Callable[[Tensor], Tensor]) -> None:
+        self.model.bottleneck.after_step(gather)
+
     def after_validation(self, step: int, tallies: Tallies) -> list[str]:
         return [] if self.restart is None else self.restart(self.model, step, tallies["codes"])
 
@@ -215,12 +226,18 @@ class LatentRecipe(FromScratch):
             kind = bottleneck_class(self.model.bottleneck)
         except ValueError as error:
             return [*wrong, f"model.bottleneck: {error}"]
-        problem = kind.problem(self.model.num_codes)
+        problem = kind.problem(self.model.num_codes, self.model.code_levels)
         wrong += [f"model.num_codes: {problem}"] if problem else []
+        return wrong + self._unsuited(kind, f"{self.model.bottleneck} codes")
+
+    def _unsuited(self, kind: type[Bottleneck] | Bottleneck, codes: str) -> list[str]:
+        """What the recipe asks of a bottleneck that it cannot give."""
+        wrong = []
         if self.watchdog.restart_dead_codes and not kind.restartable:
-            wrong.append(
-                f"watchdog.restart_dead_codes: {self.model.bottleneck} codes have nothing to restart; switch it off"
-            )
+            wrong.append(f"watchdog.restart_dead_codes: {codes} have nothing to restart; switch it off")
+        if not kind.probabilistic:
+            keys = [key for key in NEEDS_PROBABILITIES if self.value(key) > 0]
+            wrong += [f"{key}: {codes} have no probabilities; set {key}=0" for key in keys]
         return wrong
 
     def check_sharded(self) -> None:
@@ -231,11 +248,9 @@ class LatentRecipe(FromScratch):
 
     def build(self, corpus: Corpus, site: Site) -> Stage:
         model = plan_model(self.model, corpus.tokenizer, site.last)
-        if self.watchdog.restart_dead_codes and not model.bottleneck.restartable:
-            raise BadRequest(
-                f"watchdog.restart_dead_codes: {self.model.init} has codes ({model.config.bottleneck}) that have "
-                "nothing to restart; switch it off"
-            )
+        wrong = self._unsuited(model.bottleneck, f"the {model.config.bottleneck} codes of {self.model.init}")
+        if wrong:
+            raise BadRequest("; ".join(wrong))
         total = self.total(len(corpus.train))
         train, valid = (
             StoryFeed(
@@ -259,7 +274,11 @@ class LatentRecipe(FromScratch):
             watchdog=Watchdog(
                 self.watchdog,
                 grace_steps=round(self.watchdog.grace * total),
-                settings={key: self.value(key) for key in (*USES_PLAN, *USES_CODES)},
+                settings={
+                    key: self.value(key)
+                    for key in (*USES_PLAN, *USES_CODES)
+                    if model.bottleneck.probabilistic or key not in (*NEEDS_PROBABILITIES, "model.code_logit_gain")
+                },
                 restartable=model.bottleneck.restartable,
             ),
             restart=DeadCodeRestart(self.seed, 0.8 * total) if self.watchdog.restart_dead_codes else None,

@@ -226,7 +226,7 @@ def test_the_model_of_the_highest_bleu_is_published_with_its_own_figures(chain, 
         seen.append({name: weight.clone() for name, weight in model.state_dict().items()})
         return next(scores)
 
-    monkeypatch.setattr("discodvt.training.stages.reconstruct.bleu_1", measured)
+    monkeypatch.setattr("discodvt.training.stages.reconstruct.written_bleu_1", measured)
     out = tmp_path / "out"
     run("reconstruct", chain, out, *SHORT, "validation.select_by=bleu-1", "watchdog.grace=0.8",
         "watchdog.min_swap_gap=50")  # fmt: skip

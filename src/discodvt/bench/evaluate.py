@@ -14,8 +14,8 @@ from math import prod
 from statistics import mean
 
 from discodvt.bench.rows import BenchRow, interleave, ratio_row
+from discodvt.corpus.words import tokenize
 from discodvt.evaluation import evaluate
-from discodvt.evaluation.metrics.word_tokens import tokenize
 
 STORIES, WORDS = 1_000, 500
 WORD_TYPES, PHRASE_TYPES = 20_000, 30_000

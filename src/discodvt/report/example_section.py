@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from discodvt.corpus.words import tokenize
 from discodvt.evaluation.metrics.repetition import RANGES, LookBack, nearest_repeats, repetition
-from discodvt.evaluation.metrics.word_tokens import intern, token_spans, tokenize
+from discodvt.evaluation.metrics.word_tokens import intern, token_spans
 from discodvt.report.pages import ReportSection
 from discodvt.report.systems import ReportedSystem
 

@@ -4,19 +4,17 @@ A model can train with a falling loss and still ignore its plan (posterior colla
 try: it looks at code usage and at what another story's plan costs, the proof that the generator uses its own.
 """
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from nltk.tokenize import NLTKWordTokenizer
-from nltk.translate.bleu_score import sentence_bleu
 from pydantic import Field
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from discodvt.config import Section
+from discodvt.corpus.words import bleu_1
 from discodvt.data.batches import in_order
 from discodvt.model import DiscoDVT
 from discodvt.training.loop import on_device
@@ -111,7 +109,7 @@ def marker_hits(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def bleu_1(
+def written_bleu_1(
     model: DiscoDVT,
     feed: Feed,
     tokenizer: PreTrainedTokenizerBase,
@@ -123,8 +121,7 @@ def bleu_1(
 ) -> float:
     """Mean BLEU-1 of stories written under the plans of the real ones (the paper's choice of the best model)."""
     model.eval()
-    words = NLTKWordTokenizer().tokenize
-    scores = []
+    scores: list[float] = []
     torch.manual_seed(seed)
     for rows in in_order(feed.sort_keys, stories_per_batch, stories=stories):
         batch = on_device(feed.batch(rows, step=None), device)
@@ -137,9 +134,6 @@ def bleu_1(
         )
         texts = tokenizer.batch_decode(written, skip_special_tokens=True)
         references = tokenizer.batch_decode(batch["story_ids"], skip_special_tokens=True)
-        for text, reference in zip(texts, references, strict=True):
-            with warnings.catch_warnings():  # NLTK warns of texts without a common word; their score is 0
-                warnings.simplefilter("ignore", UserWarning)
-                scores.append(float(sentence_bleu([words(reference)], words(text), weights=(1.0,))))
+        scores += map(bleu_1, texts, references)
     model.train()
     return sum(scores) / max(1, len(scores))

@@ -6,9 +6,9 @@ import pytest
 
 from discodvt import __version__
 from discodvt.bench.evaluate import bench_evaluate
+from discodvt.corpus.words import tokenize
 from discodvt.errors import BadRequest
 from discodvt.evaluation import evaluate
-from discodvt.evaluation.metrics.word_tokens import tokenize
 
 STORIES = ["The fox ran home. He was late, wasn't he?", "The owl laughed; then it slept."]
 REFERENCES = ["The fox was late. He ran.", "An owl laughed and slept."]

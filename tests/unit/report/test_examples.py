@@ -2,8 +2,9 @@
 
 import pytest
 
+from discodvt.corpus.words import tokenize
 from discodvt.evaluation import evaluate
-from discodvt.evaluation.metrics.word_tokens import token_spans, tokenize
+from discodvt.evaluation.metrics.word_tokens import token_spans
 from discodvt.report.example_section import marked_pieces, repeats
 
 STORY = """The fox saw the fox. "The fox," he said, "saw the old owl & the old owl saw <me>."

@@ -6,10 +6,12 @@ import torch
 from accelerate import Accelerator
 from unit.training.test_stages import feed, latent_objective
 
+from discodvt.corpus.words import bleu_1
 from discodvt.data.tokens import Ragged, Tokens
+from discodvt.evaluation import evaluate
 from discodvt.training.feeds import StoryFeed
 from discodvt.training.loop import validate
-from discodvt.training.validation import bleu_1
+from discodvt.training.validation import written_bleu_1
 
 
 def test_the_swap_gap_is_over_stories_that_had_another_plan():
@@ -62,7 +64,9 @@ def many(count: int) -> StoryFeed:
 
 
 def measure(model: Copyist, stories: int) -> float:
-    return bleu_1(model, many(60), Words(), stories=stories, stories_per_batch=4, device=torch.device("cpu"), seed=0)
+    return written_bleu_1(
+        model, many(60), Words(), stories=stories, stories_per_batch=4, device=torch.device("cpu"), seed=0
+    )
 
 
 def test_bleu_1_is_of_stories_written_under_their_own_plans():
@@ -76,3 +80,11 @@ def test_bleu_1_is_of_stories_of_all_lengths_not_bound_by_the_writers_own_limits
     longest = [lengths["max_new_tokens"] for _, lengths in model.asked]
     assert longest[0] < 35 < 55 < longest[-1]
     assert {lengths["min_new_tokens"] for _, lengths in model.asked} == {0}
+
+
+def test_bleu_1_of_training_is_b_1_of_the_evaluation():
+    texts = ["He left. She can't stay. He left.", "A fox ran on and on.", "nothing alike"]
+    references = ["He left her. She stayed.", "A fox ran. The hen saw the fox.", "Ann saw a hat."]
+    ours = sum(map(bleu_1, texts, references)) / len(texts)
+    assert ours == pytest.approx(evaluate(texts, references, resamples=10)["B-1"].value, abs=1e-12)
+    assert ours > 0.1

@@ -11,12 +11,12 @@ lists are joined by spaces and left alone (`tok:none`). Each story's matches are
 sacrebleu turns the sums into a score. Fractions, not percent.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from discodvt.corpus.words import sentence_bleu
 from discodvt.evaluation.metric import Floats, Ints, PooledMetric, Resampling, StoryMean, Weights
 from discodvt.evaluation.metrics.ngrams import NgramCounts, Parts
 from discodvt.evaluation.metrics.word_tokens import Text, WordTokens, as_line
@@ -37,15 +37,6 @@ def bleu(hypotheses: WordTokens, references: WordTokens, grams: Mapping[int, Par
         direction="higher",
         per_story=np.stack(forward + reverse, axis=1),
     )
-
-
-def sentence_bleu(matches: Floats, hypothesis: Ints, reference: Ints, *, order: int) -> Floats:
-    """BLEU of each pair from its clipped matches [N, orders] and the two lengths in tokens [N]."""
-    totals = np.maximum(hypothesis[:, None] - np.arange(order), 1)
-    precision = np.where(matches[:, :order] > 0, matches[:, :order] / totals, sys.float_info.min)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        brevity = np.where(hypothesis > reference, 1.0, np.exp(1 - reference / hypothesis))
-    return np.where(matches[:, 0] > 0, brevity * np.exp(np.log(precision).mean(axis=1)), 0.0)
 
 
 def _matches(grams: NgramCounts) -> Floats:

@@ -1,21 +1,19 @@
 """Texts as arrays of integers: NLTK word tokens sentence by sentence, each distinct token interned once.
 
-The paper's scripts call NLTK's `word_tokenize`, which is its sentence splitter (a download) followed by
-`NLTKWordTokenizer` on each sentence. Here the sentences are our own (`discodvt.corpus.sentences`), the words NLTK's.
-Lists of tokens are taken as they are. Every metric counts on the arrays, never on the strings.
+The words are those of `discodvt.corpus.words`. Lists of tokens are taken as they are. Every metric counts on the
+arrays, never on the strings.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import chain, count
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discodvt.corpus.sentences import split_sentences
+from discodvt.corpus.words import tokenize
 from discodvt.errors import BadRequest
 from discodvt.evaluation.metric import Ints
 
@@ -40,12 +38,6 @@ class WordTokens:
         first: dict[str, int] = {}
         same = [first.setdefault(token.lower(), number) for number, token in enumerate(self.vocabulary)]
         return replace(self, ids=np.array(same, dtype=np.int32)[self.ids])
-
-
-def tokenize(text: str) -> list[str]:
-    """NLTK's word tokens of a text, sentence by sentence."""
-    words = _word_tokenizer()
-    return [token for start, end in split_sentences(text) for token in words(text[start:end])]
 
 
 def token_spans(text: str) -> list[tuple[int, int]]:
@@ -95,11 +87,3 @@ def intern(*groups: Sequence[Sequence[str]], tokenizer: str = "given") -> list[W
         WordTokens(ids, np.repeat(np.arange(len(lengths), dtype=np.int32), lengths), lengths, vocabulary, tokenizer)
         for ids, lengths in arrays
     ]
-
-
-@cache
-def _word_tokenizer() -> Callable[[str], list[str]]:
-    from nltk.tokenize import NLTKWordTokenizer  # all of NLTK comes with it: only when a text is to be split
-
-    tokenizer: Any = NLTKWordTokenizer()
-    return lambda sentence: list(tokenizer.tokenize(sentence))

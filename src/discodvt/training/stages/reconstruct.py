@@ -27,10 +27,10 @@ from discodvt.training.validation import (
     USES_PLAN,
     Watchdog,
     WatchdogLimits,
-    bleu_1,
     code_counts,
     code_usage,
     marker_hits,
+    written_bleu_1,
 )
 from discodvt.training.weights import plan_model
 
@@ -286,7 +286,7 @@ class LatentRecipe(FromScratch):
 
         def measure() -> Figures:
             """BLEU-1 of stories written under the plans of real ones, for the choice of the best checkpoint."""
-            score = bleu_1(
+            score = written_bleu_1(
                 model,
                 valid,
                 corpus.tokenizer,

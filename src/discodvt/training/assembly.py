@@ -26,6 +26,7 @@ from discodvt.data.batches import Order
 from discodvt.data.subwords import adding_a_space, train_tokenizer
 from discodvt.data.tokens import Tokens, read_tokens
 from discodvt.errors import BadRequest
+from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed
 from discodvt.training.stages import Feed, Objective, Stage
 from discodvt.training.weights import source_checkpoint
 
@@ -46,6 +47,14 @@ class Corpus:
     tokenizer: PreTrainedTokenizerBase
     train: Tokens
     valid: Tokens
+
+    def story_feeds(
+        self, *, seed: int, dropout: DropoutSchedule, noise: Noise | None = None
+    ) -> tuple[StoryFeed, StoryFeed]:
+        """Both splits as prompts and stories."""
+        pad, mask = self.tokenizer.pad_token_id, self.tokenizer.mask_token_id
+        train, valid = (StoryFeed(tokens, pad, mask, seed, dropout, noise) for tokens in (self.train, self.valid))
+        return train, valid
 
 
 class Recipe(LoopSettings):

@@ -4,7 +4,6 @@ Every story is read once by the trained posterior; its plan is kept in `plans.sa
 whole writer: the DiscoDVT that was given, and the prior in `prior/`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -154,14 +153,7 @@ class Prior(Recipe):
 
 
 @torch.no_grad()
-def read_plans(
-    model: DiscoDVT,
-    tokens: Tokens,
-    *,
-    device: torch.device,
-    stories_per_batch: int,
-    tell: Callable[[int], None] = lambda done: None,
-) -> Ragged:
+def read_plans(model: DiscoDVT, tokens: Tokens, *, device: torch.device, stories_per_batch: int) -> Ragged:
     """The argmax codes of every story, in its order."""
     torch.nn.Module.to(model, device).eval()
     pad = model.config.pad_token_id or 0
@@ -171,7 +163,6 @@ def read_plans(
         codes = model.plan(ids.to(device), mask.to(device)).cpu().numpy().astype(np.int32)
         for row, plan in zip(rows, codes, strict=True):
             plans[row] = plan[plan < model.config.num_codes]
-        tell(len(rows))
     return Ragged.of(plans)
 
 

@@ -19,7 +19,7 @@ from discodvt.model import DiscoDVT
 from discodvt.model.bottlenecks import Bottleneck, bottleneck_class
 from discodvt.training import losses
 from discodvt.training.assembly import Corpus, FromScratch, Site
-from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed
+from discodvt.training.feeds import DropoutSchedule, Noise
 from discodvt.training.loop import step_seed
 from discodvt.training.stages import Figures, Objective, Stage, StageOutput, Tallies, Term
 from discodvt.training.validation import (
@@ -252,21 +252,11 @@ class LatentRecipe(FromScratch):
         if wrong:
             raise BadRequest("; ".join(wrong))
         total = self.total(len(corpus.train))
-        train, valid = (
-            StoryFeed(
-                tokens,
-                pad=corpus.tokenizer.pad_token_id,
-                mask=corpus.tokenizer.mask_token_id,
-                seed=self.seed,
-                word_dropout=DropoutSchedule.over(total, self.word_dropout),
-                noise=Noise(
-                    model.config.tokens_per_code,
-                    model.bottleneck.noise_width,
-                    from_step=round(self.relaxation.noise_free * total),
-                ),
-            )
-            for tokens in (corpus.train, corpus.valid)
+        noise = Noise(
+            model.config.tokens_per_code, model.bottleneck.noise_width, round(self.relaxation.noise_free * total)
         )
+        dropout = DropoutSchedule.over(total, self.word_dropout)
+        train, valid = corpus.story_feeds(seed=self.seed, dropout=dropout, noise=noise)
         objective = LatentObjective(
             model,
             self.loss,

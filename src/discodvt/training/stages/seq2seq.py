@@ -8,7 +8,7 @@ from discodvt.config import LossValidation, WordDropout
 from discodvt.data.batches import Batch
 from discodvt.training import losses
 from discodvt.training.assembly import Corpus, FromScratch, Site
-from discodvt.training.feeds import DropoutSchedule, StoryFeed
+from discodvt.training.feeds import DropoutSchedule
 from discodvt.training.stages import Objective, Stage, StageOutput, Term
 from discodvt.training.weights import bart_model
 
@@ -38,14 +38,6 @@ class Seq2Seq(FromScratch):
 
     def build(self, corpus: Corpus, site: Site) -> Stage:
         model = bart_model(self.model, corpus.tokenizer, site.last)
-        train, valid = (
-            StoryFeed(
-                tokens,
-                pad=corpus.tokenizer.pad_token_id,
-                mask=corpus.tokenizer.mask_token_id,
-                seed=self.seed,
-                word_dropout=DropoutSchedule.over(self.total(len(corpus.train)), self.word_dropout),
-            )
-            for tokens in (corpus.train, corpus.valid)
-        )
+        dropout = DropoutSchedule.over(self.total(len(corpus.train)), self.word_dropout)
+        train, valid = corpus.story_feeds(seed=self.seed, dropout=dropout)
         return self.staged(TextObjective(model), train, valid, corpus)

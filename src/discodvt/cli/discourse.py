@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from discodvt.cli.console import err, out, print_json, progress
+from discodvt.cli.console import out, print_json, progress
 from discodvt.cli.score_table import interval, number, score_table
+from discodvt.cli.train import show_events
 
 app = typer.Typer(help="Judge the discourse of stories: relations and markers.", no_args_is_help=True)
 
@@ -63,15 +64,7 @@ def fit(
         seed=seed,
         overwrite=overwrite,
     )
-    with progress() as bar:
-        task = bar.add_task("fitting", total=None, rate="")
-        for event in events:
-            if event.kind == "step":
-                bar.update(task, completed=event.step, total=event.total)
-            elif event.kind == "valid":
-                err.print(f"valid {event.step}/{event.total}  {_figures(event.figures)}", soft_wrap=True)
-            else:
-                out.print(f"{event.message}  {_figures(event.figures)}", highlight=False)
+    show_events(events, "fitting")
 
 
 @app.command("score")
@@ -140,7 +133,3 @@ def _comparison(compared: dict[str, Any], a: str, b: str) -> Table:
         sides = (number(each["a"], "value"), number(each["b"], "value"), number(each, "difference"))
         table.add_row(each["name"], *sides, interval(each), each["stars"])
     return table
-
-
-def _figures(figures: dict[str, float]) -> str:
-    return "  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in figures.items())

@@ -10,7 +10,11 @@ from discodvt.cli.console import err, out, progress
 from discodvt.errors import BadRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.progress import Progress, TaskID
+
+    from discodvt.training.loop import Event
 
 
 def train(
@@ -40,15 +44,15 @@ def train(
         raise BadRequest("--resume and --overwrite: choose one")
     from discodvt.training.run import train as run
 
+    keys = [override.partition("=")[0].strip() for override in changes]
+    show_events(run(asked, directory, resume=resume, overwrite=overwrite, changes=keys), asked.stage)
+
+
+def show_events(events: "Iterable[Event]", called: str) -> None:
+    """What happens in a training run: progress, figures and warnings on standard error, notes on standard output."""
     with progress() as bar:
-        task = bar.add_task(asked.stage, total=None, rate="")
-        for event in run(
-            asked,
-            directory,
-            resume=resume,
-            overwrite=overwrite,
-            changes=[override.partition("=")[0].strip() for override in changes],
-        ):
+        task = bar.add_task(called, total=None, rate="")
+        for event in events:
             if event.kind == "step":
                 bar.update(task, completed=event.step, total=event.total)
             elif event.kind == "train":

@@ -93,9 +93,9 @@ class Loop:
             if progress.step == 1 and progress.unreached:
                 names = ", ".join(progress.unreached[:5])
                 yield self._note("warning", f"{len(progress.unreached)} trained parameters got no gradient: {names}")
-            if progress.step % self.settings.validation.every_steps == 0 or last:
+            if progress.step % (self.stage.every_steps or self.settings.validation.every_steps) == 0 or last:
                 yield from self._validate()
-            if progress.step % run.save_every_steps == 0 or last:
+            if progress.step % (self.stage.every_steps or run.save_every_steps) == 0 or last:
                 self._save("last")
 
     def _step(self, step: int) -> Figures:

@@ -4,6 +4,9 @@ Features are those of InferSent (Conneau et al. 2017): [u; v; |u - v|; u * v] of
 mean of its tokens' states. The encoder reads both as one sequence (`pair`: pretrained ones, as the paper's BERT) or
 each alone (`twin`: better for small ones from scratch). `PairReader` turns marker pairs into its inputs, and `predict`
 names the likeliest marker of each.
+
+Where the encoder comes from: `small` is trained from scratch, with a BPE of its own; a DiscoDVT gives its posterior;
+any other checkpoint (a directory or Hub id, safetensors only) its encoder.
 """
 
 from collections.abc import Iterable
@@ -16,19 +19,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModel, BartConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from discodvt.checkpoints import Checkpoint
 from discodvt.data.batches import Rows, in_order, padded
-from discodvt.data.subwords import as_input
+from discodvt.data.subwords import as_input, train_tokenizer
 from discodvt.data.tokens import Ints, Ragged
 from discodvt.discourse.labels import MARKERS
 from discodvt.errors import BadRequest
 from discodvt.evaluation.discourse.marker_pairs import Pair
-from discodvt.evaluation.encoder import encoder_of
+from discodvt.evaluation.encoder import encoder_of, open_encoder
 from discodvt.evaluation.metric import Ints as Labels
+from discodvt.model import DiscoDVTConfig
 
 Reading: TypeAlias = Literal["pair", "twin"]
+SMALL = "small"  # the encoder trained from scratch
+SMALL_VOCABULARY = 8192
+PAIRS_PER_BLOCK = 4096
+PAIRS_PER_BATCH = 256
+_MARKER_IDS = {marker: place for place, marker in enumerate(MARKERS)}
 
 
 class RelationClassifierConfig(PreTrainedConfig):
@@ -90,6 +99,58 @@ class RelationClassifier(PreTrainedModel):
             self.head.reset_parameters()
 
 
+def build_classifier(
+    source: str, texts: Iterable[str], *, argument_tokens: int, seed: int
+) -> tuple[RelationClassifier, PreTrainedTokenizerBase]:
+    """A classifier around the encoder of `source`, its head untrained; `texts` are for the subwords of `small`."""
+    torch.manual_seed(seed)
+    if source == SMALL:
+        tokenizer = train_tokenizer(texts, SMALL_VOCABULARY)
+        small = _small(tokenizer, positions=argument_tokens + 2)
+        config = RelationClassifierConfig.around(small, reading="twin", argument_tokens=argument_tokens)
+        return RelationClassifier(config), tokenizer
+    checkpoint = Checkpoint.open(source)
+    encoder, tokenizer = open_encoder(checkpoint), checkpoint.tokenizer()
+    reading: Reading = "twin" if encoder.part_of == DiscoDVTConfig.model_type else "pair"
+    _check(source, encoder.config, tokenizer, argument_tokens + 2 if reading == "twin" else 2 * argument_tokens + 3)
+    config = RelationClassifierConfig.around(encoder.config, reading=reading, argument_tokens=argument_tokens)
+    model = RelationClassifier(config)
+    model.encoder.load_state_dict(encoder.model.state_dict())
+    return model, tokenizer
+
+
+def _check(source: str, encoder: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, needed: int) -> None:
+    """Refuse an encoder that cannot read pairs of this length."""
+    positions = getattr(encoder, "max_position_embeddings", None)
+    if positions is not None and needed > positions:
+        raise BadRequest(
+            f"{source}: has {positions} positions, {needed} are needed; set `argument_tokens` lower",
+            parameter="argument_tokens",
+        )
+    if None in (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id):
+        raise BadRequest(f"{source}: its tokenizer lacks a start, separating or padding token; give another encoder")
+
+
+def _small(tokenizer: PreTrainedTokenizerBase, *, positions: int) -> BartConfig:
+    """Two layers of width 128: what one core trains in minutes. A decoder is named, but no part of the classifier."""
+    return BartConfig(
+        vocab_size=len(tokenizer),
+        d_model=128,
+        encoder_layers=2,
+        decoder_layers=1,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=256,
+        decoder_ffn_dim=256,
+        max_position_embeddings=positions,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        decoder_start_token_id=tokenizer.bos_token_id,
+        forced_eos_token_id=None,
+    )
+
+
 def open_classifier(
     directory: Path, *, device: torch.device | str = "cpu"
 ) -> tuple[RelationClassifier, PreTrainedTokenizerBase]:
@@ -107,10 +168,6 @@ def _mean(states: Tensor, where: Tensor) -> Tensor:
     """Mean of states [R, T, D] over the tokens `where` [R, T]; zero for a row without any."""
     weights = where.unsqueeze(-1).to(states.dtype)
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
-
-
-PAIRS_PER_BLOCK = 4096
-_MARKER_IDS = {marker: place for place, marker in enumerate(MARKERS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +228,6 @@ class PairReader:
         return [np.array(each.ids[: self.argument_tokens], dtype=np.int32) for each in encoded]
 
 
-PAIRS_PER_BATCH = 256
-
-
 @torch.no_grad()
 def predict(model: RelationClassifier, reader: PairReader, pairs: EncodedPairs) -> Labels:
     """The number of the likeliest marker of each pair, [P]; every marker is as likely as any other beforehand."""
@@ -183,11 +237,6 @@ def predict(model: RelationClassifier, reader: PairReader, pairs: EncodedPairs) 
         batch = {name: value.to(model.device) for name, value in reader.batch(pairs, rows).items()}
         found[rows] = model(**batch).argmax(dim=-1).cpu().numpy()
     return found
-
-
-def macro_accuracy(predicted: Labels, labels: Labels) -> float:
-    """Mean over the markers there are of the share of their pairs that was found."""
-    return float(np.mean([(predicted[labels == marker] == marker).mean() for marker in np.unique(labels)]))
 
 
 def shuffled(pairs: EncodedPairs, *, seed: int) -> EncodedPairs:

@@ -1,49 +1,44 @@
-"""The discourse fit stage: an annotated corpus in, a relation classifier out.
+"""The discourse fit stage: an annotated corpus in, a relation classifier out; trained in the loop of every stage.
 
 OUT is a checkpoint that `open_classifier` reads: `config.json`, `model.safetensors`, tokenizer, `README.md` (its card),
-`metrics.jsonl` and the manifest. At work it holds the last and the best state, and the same request goes on from there.
-
-Encoders: `small` grows one from scratch, with a BPE of its own; a DiscoDVT gives its posterior; any other checkpoint (a
-directory or Hub id, safetensors only) its encoder.
+`metrics.jsonl`, `training.png` and the manifest. An unfinished run is resumed by the same request.
 """
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import BartConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
 from discodvt import __version__
-from discodvt.artefacts import StageDirectory, open_stage
-from discodvt.checkpoints import Checkpoint, quiet_libraries
-from discodvt.data.subwords import train_tokenizer
+from discodvt.artefacts import MANIFEST
+from discodvt.config import Batch, LoopSettings, Optimizer, Run, Validation
 from discodvt.discourse.labels import MARKERS
 from discodvt.errors import BadRequest
 from discodvt.evaluation.discourse.classifier import (
+    PAIRS_PER_BATCH,
+    SMALL,
     EncodedPairs,
     PairReader,
-    Reading,
-    RelationClassifier,
-    RelationClassifierConfig,
+    build_classifier,
     open_classifier,
     shuffled,
 )
-from discodvt.evaluation.discourse.fitting import Fitting, Phase
+from discodvt.evaluation.discourse.classifier_training import PairFeed, Phase, Phases, RelationObjective
 from discodvt.evaluation.discourse.marker_pairs import Pair, annotated_pairs, pair_file
-from discodvt.evaluation.encoder import open_encoder
 from discodvt.evaluation.matching import reference_file
-from discodvt.model import DiscoDVTConfig
+from discodvt.training.assembly import Site
 from discodvt.training.loop import Event
-from discodvt.training.outputs import Checkpoints, Journal
+from discodvt.training.run import run_stage
+from discodvt.training.stages import Stage
 
 FIT_STAGE = "discourse-fit"
-SMALL = "small"  # the encoder trained from scratch
-SMALL_VOCABULARY = 8192
 SUBWORD_TEXTS = 200_000  # arguments from which `small` learns its subwords
+VALIDATIONS = 10
+WEIGHT_DECAY = 0.01
 
 
 def fit_classifier(
@@ -63,96 +58,89 @@ def fit_classifier(
     overwrite: bool = False,
 ) -> Iterator[Event]:
     """Fit a classifier to the marker pairs of `corpus` (after those of `first`); what happens is yielded."""
-    quiet_libraries()
-    sources = _sources(corpus, first)
+    sources = {split: reference_file(corpus, split) for split in ("train", "valid")}
+    if first is not None:  # a file of pairs, or another annotated corpus
+        sources["first"] = reference_file(first, "train")
+    peak = learning_rate or (1e-3 if encoder == SMALL else 2e-5)
     config = {
         "encoder": encoder,
         "first": first is not None,
         "drop_unknown": drop_unknown,
         "epochs": epochs,
         "first_epochs": first_epochs,
-        "learning_rate": learning_rate or (1e-3 if encoder == SMALL else 2e-5),
+        "learning_rate": peak,
         "pairs_per_step": pairs_per_step,
         "argument_tokens": argument_tokens,
         "shuffle_labels": shuffle_labels,
         "seed": seed,
     }
-    inputs = [*sources.values(), *(path for path in [Path(encoder) / "model.safetensors"] if path.is_file())]
-    with open_stage(out, FIT_STAGE, config=config, inputs=inputs, overwrite=overwrite) as stage:
-        if stage.complete:
-            yield Event("note", 0, 0, stage.facts["validation"], f"{out}: complete already")
-            return
-        try:
-            fitting, facts = _prepare(stage, sources, config)
-            yield from fitting.run()
-        except BadRequest:
-            if not any(out.glob("last-*")):
-                stage.abandon()
-            raise
-        progress = fitting.progress
-        fitting.checkpoints.publish_best(out)
-        best = {"macro_accuracy": progress["best_value"]}
-        stage.finish(**facts, steps=progress["step"], best_step=progress["best_step"], validation=best)
-        for left in (*out.glob("best-*"), *out.glob("last-*")):
-            shutil.rmtree(left)
-        yield Event("note", progress["step"], fitting.total, best, f"{out}: done")
+    settings = LoopSettings(
+        seed=seed,
+        batch=Batch(stories_per_step=pairs_per_step, stories_per_micro_batch=pairs_per_step),
+        optimizer=Optimizer(learning_rate=peak, weight_decay=WEIGHT_DECAY),
+        validation=Validation(stories_per_batch=PAIRS_PER_BATCH),
+        run=Run(precision="float32", tensorboard=False),
+    )
+    yield from run_stage(
+        FIT_STAGE,
+        out,
+        settings,
+        assemble=lambda site: _assemble(site, sources, config),
+        config=config,
+        inputs=[*sources.values(), *(path for path in [Path(encoder) / "model.safetensors"] if path.is_file())],
+        resume=not overwrite and ((out / MANIFEST).exists() or any(out.glob("last-*"))),
+        overwrite=overwrite,
+    )
+    for left in out.glob("last-*"):
+        shutil.rmtree(left)
 
 
-def _sources(corpus: Path, first: Path | None) -> dict[str, Path]:
-    """The files to read, by role; the first set may be a file of pairs or another annotated corpus."""
-    sources = {split: reference_file(corpus, split) for split in ("train", "valid")}
-    return sources if first is None else sources | {"first": reference_file(first, "train")}
-
-
-def _prepare(stage: StageDirectory, sources: dict[str, Path], config: dict[str, Any]) -> tuple[Fitting, dict[str, Any]]:
-    """Model and pairs of a new run, or of one that goes on; and what the manifest will say of them."""
-    checkpoints = Checkpoints(stage.directory)
-    last = checkpoints.newest("last")
-    if last is not None:
-        model, tokenizer = open_classifier(last)
+def _assemble(site: Site, sources: dict[str, Path], config: dict[str, Any]) -> Stage:
+    """Model, pairs and steps of a new run, or of one resumed from a checkpoint."""
+    if site.last is not None:
+        model, tokenizer = open_classifier(site.last)
     else:
         model, tokenizer = build_classifier(
             config["encoder"], _texts(sources, config), argument_tokens=config["argument_tokens"], seed=config["seed"]
         )
     reader = PairReader(tokenizer, model.config.reading, model.config.argument_tokens)
     encoded = {role: _encoded(reader, path, config) for role, path in sources.items()}
-    phases = [
-        Phase(
-            shuffled(encoded[role], seed=config["seed"]) if config["shuffle_labels"] else encoded[role],
-            config["epochs" if role == "train" else "first_epochs"],
-            config["pairs_per_step"],
-            config["seed"],
-        )
-        for role in ("first", "train")
-        if role in encoded
-    ]
+    phases = Phases(
+        [
+            Phase(
+                shuffled(encoded[role], seed=config["seed"]) if config["shuffle_labels"] else encoded[role],
+                config["epochs" if role == "train" else "first_epochs"],
+                config["pairs_per_step"],
+                config["seed"],
+            )
+            for role in ("first", "train")
+            if role in encoded
+        ]
+    )
     counts = np.bincount(encoded["train"].labels, minlength=len(MARKERS)).tolist()
     facts = {
         "pairs": {role: len(pairs) for role, pairs in encoded.items()},
         "markers": dict(zip(MARKERS, counts, strict=True)),
         "most_frequent": MARKERS[int(np.argmax(counts))],
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "parameters": model.num_parameters(),
     }
 
     def describe(target: Path, progress: dict[str, Any]) -> None:
         tokenizer.save_pretrained(target)
-        write_card(target, config=config, facts=facts, progress=progress)
+        _write_card(target, config=config, facts=facts, progress=progress)
 
-    progress = checkpoints.progress() or {"step": 0, "best_step": None, "best_value": None, "figures": {}}
-    journal = Journal(stage.directory, step=progress["step"], tensorboard=False)
-    fitting = Fitting(
-        model=model,
-        reader=reader,
-        phases=phases,
-        valid=encoded["valid"],
-        checkpoints=checkpoints,
+    return Stage(
+        objective=RelationObjective(model),
+        order=phases,
+        train=PairFeed(reader, [phase.pairs for phase in phases.each], [phase.log_shares for phase in phases.each]),
+        valid=PairFeed(reader, [encoded["valid"]], [torch.zeros(len(MARKERS))]),
+        total=phases.total,
+        every_steps=max(1, phases.total // VALIDATIONS),
         describe=describe,
-        journal=journal,
-        learning_rate=config["learning_rate"],
-        seed=config["seed"],
-        progress=progress,
+        learning_rate=lambda step: phases.learning_rate(step, peak=config["learning_rate"]),
+        score=lambda step, figures: -figures["macro_accuracy"] if phases.in_last(step) else None,
+        facts=facts,
     )
-    return fitting, facts
 
 
 def _encoded(reader: PairReader, path: Path, config: dict[str, Any]) -> EncodedPairs:
@@ -174,59 +162,7 @@ def _texts(sources: dict[str, Path], config: dict[str, Any]) -> Iterator[str]:
     return islice((text for pair in pairs for text in pair[:2]), SUBWORD_TEXTS)
 
 
-def build_classifier(
-    source: str, texts: Iterable[str], *, argument_tokens: int, seed: int
-) -> tuple[RelationClassifier, PreTrainedTokenizerBase]:
-    """A classifier around the encoder of `source`, its head untrained; `texts` are for the subwords of `small`."""
-    torch.manual_seed(seed)
-    if source == SMALL:
-        tokenizer = train_tokenizer(texts, SMALL_VOCABULARY)
-        small = _small(tokenizer, positions=argument_tokens + 2)
-        config = RelationClassifierConfig.around(small, reading="twin", argument_tokens=argument_tokens)
-        return RelationClassifier(config), tokenizer
-    checkpoint = Checkpoint.open(source)
-    encoder, tokenizer = open_encoder(checkpoint), checkpoint.tokenizer()
-    reading: Reading = "twin" if encoder.part_of == DiscoDVTConfig.model_type else "pair"
-    _check(source, encoder.config, tokenizer, argument_tokens + 2 if reading == "twin" else 2 * argument_tokens + 3)
-    config = RelationClassifierConfig.around(encoder.config, reading=reading, argument_tokens=argument_tokens)
-    model = RelationClassifier(config)
-    model.encoder.load_state_dict(encoder.model.state_dict())
-    return model, tokenizer
-
-
-def _check(source: str, encoder: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, needed: int) -> None:
-    """Refuse an encoder that cannot read pairs of this length."""
-    positions = getattr(encoder, "max_position_embeddings", None)
-    if positions is not None and needed > positions:
-        raise BadRequest(
-            f"{source}: has {positions} positions, {needed} are needed; set `argument_tokens` lower",
-            parameter="argument_tokens",
-        )
-    if None in (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id):
-        raise BadRequest(f"{source}: its tokenizer lacks a start, separating or padding token; give another encoder")
-
-
-def _small(tokenizer: PreTrainedTokenizerBase, *, positions: int) -> BartConfig:
-    """Two layers of width 128: what one core trains in minutes. A decoder is named, but no part of the classifier."""
-    return BartConfig(
-        vocab_size=len(tokenizer),
-        d_model=128,
-        encoder_layers=2,
-        decoder_layers=1,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=256,
-        decoder_ffn_dim=256,
-        max_position_embeddings=positions,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        decoder_start_token_id=tokenizer.bos_token_id,
-        forced_eos_token_id=None,
-    )
-
-
-def write_card(directory: Path, *, config: dict[str, Any], facts: dict[str, Any], progress: dict[str, Any]) -> None:
+def _write_card(directory: Path, *, config: dict[str, Any], facts: dict[str, Any], progress: dict[str, Any]) -> None:
     """Write `README.md` for a classifier."""
     pairs = ", ".join(f"{count:,} {role}" for role, count in facts["pairs"].items())
     lines = [

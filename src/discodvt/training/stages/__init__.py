@@ -116,6 +116,7 @@ class Stage:
     valid: Feed
     total: int
     describe: Callable[[Path, dict[str, Any]], None]
+    every_steps: int | None = None  # between validations and between saves, instead of the settings
     learning_rate: Callable[[int], float] | None = None  # of a step, instead of the schedule of the settings
     measure: Callable[[], Figures] | None = None  # further figures of a validation
     score: Callable[[int, Figures], float | None] | None = None  # of a checkpoint, less is better; None: not to keep

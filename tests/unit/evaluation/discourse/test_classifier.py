@@ -17,11 +17,10 @@ from discodvt.evaluation.discourse.classifier import (
     EncodedPairs,
     PairReader,
     RelationClassifier,
-    macro_accuracy,
+    build_classifier,
     open_classifier,
 )
-from discodvt.evaluation.discourse.fit_stage import build_classifier
-from discodvt.evaluation.discourse.fitting import Phase
+from discodvt.evaluation.discourse.classifier_training import Phase, RelationObjective
 from discodvt.evaluation.discourse.marker_pairs import Pair
 from discodvt.model import DiscoDVT
 
@@ -134,5 +133,7 @@ def test_rare_markers_are_drawn_more_often_and_the_loss_knows():
 
 
 def test_macro_accuracy_of_the_most_frequent_marker_is_one_over_the_markers():
-    labels = np.array([7] * 90 + [0] * 5 + [1] * 5)
-    assert macro_accuracy(np.full(100, 7), labels) == pytest.approx(1 / 3)
+    markers = torch.zeros(2, len(MARKERS), dtype=torch.long)
+    markers[0, [7, 0, 1]] = torch.tensor([90, 5, 5])  # pairs of each
+    markers[1, 7] = 90  # found
+    assert RelationObjective.figures(None, {"markers": markers}) == {"macro_accuracy": pytest.approx(1 / 3)}

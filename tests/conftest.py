@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from discodvt.discourse import Annotator
 
+torch.set_num_threads(1)  # `make test` runs a process on every core
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -16,8 +16,6 @@ from transformers import (
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT, PlanPrior
 
-torch.set_num_threads(1)
-
 WORDS, WIDTH, LAYERS = 60, 32, 4
 _COMMON = {"vocab_size": WORDS, "max_position_embeddings": 96, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1}
 _LLAMA = _COMMON | {

@@ -10,8 +10,6 @@ from transformers import AutoModel, AutoModelForSeq2SeqLM, BartConfig, BartForCo
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT, DiscoDVTConfig, PlanPrior, PlanPriorConfig
 
-torch.set_num_threads(1)
-
 SHAPE = {
     "vocab_size": 60,
     "d_model": 16,

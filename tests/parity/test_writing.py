@@ -12,8 +12,6 @@ from discodvt.data.subwords import as_input
 from discodvt.writing import Request, SamplingParams, StoryWriter
 from discodvt.writing.decoding import decode
 
-torch.set_num_threads(1)
-
 PROMPTS = ("The fox who lost his hat", "Ann", "Once there was a very long prompt, and it went on and on, and on.")
 PLANS = ((3, 1, 4, 1, 5), (9, 2), (6, 5, 3, 5, 8, 9, 7, 9, 3, 2))
 

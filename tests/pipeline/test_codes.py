@@ -31,7 +31,6 @@ from discodvt.report.pages import code_page
 from discodvt.training.stages.prior import save_plans
 from discodvt.training.stages.reconstruct import LatentObjective, RelationLoss, TemperatureSchedule
 
-torch.set_num_threads(1)
 CODES, POSITIONS = 12, 64
 QUICK = {"split": "valid", "train_stories": 40, "resamples": 20, "story_tokens": POSITIONS, "prompt_tokens": 8}
 

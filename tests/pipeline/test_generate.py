@@ -19,7 +19,6 @@ from discodvt.data.subwords import train_tokenizer
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
 from discodvt.writing.generate_stage import StoriesFile, read_stories
 
-torch.set_num_threads(1)
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # tests fork
 
 PROMPTS = ("A day with Ann", "A day with Ben", "The fox's hat")

@@ -26,8 +26,6 @@ from discodvt.training.run import train as run
 if "train" not in {command.name for command in app.registered_commands}:
     app.command("train")(train)
 
-torch.set_num_threads(1)
-
 SHAPE = BartConfig(
     vocab_size=320, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
     decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=64,

@@ -30,8 +30,6 @@ RECIPES = Path(__file__).parents[2] / "recipes" / "tiny"
 STAGES = {"pretrain": "pretrain", "warm-start": "warm-start", "reconstruct": "reconstruct", "prior": "writer",
           "seq2seq": "seq2seq"}  # fmt: skip
 STARTS_FROM = {"warm-start": "pretrain", "reconstruct": "warm-start", "prior": "reconstruct", "seq2seq": "pretrain"}
-
-torch.set_num_threads(1)
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # tests fork
 
 

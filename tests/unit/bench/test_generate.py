@@ -3,13 +3,10 @@
 from contextlib import nullcontext
 
 import pytest
-import torch
 
 from discodvt.bench import generate as bench
 from discodvt.bench.rows import BenchRow
 from discodvt.writing import StoryWriter
-
-torch.set_num_threads(1)
 
 SMALL = {
     "vocab_size": 420,

@@ -12,8 +12,6 @@ from discodvt.model.bottlenecks.fsq import FiniteScalarBottleneck, grid_levels
 from discodvt.model.bottlenecks.gumbel import GumbelBottleneck, StraightThroughBottleneck
 from discodvt.model.bottlenecks.vq import VectorBottleneck
 
-torch.set_num_threads(1)
-
 
 def bottleneck(straight_through: bool = False) -> GumbelBottleneck:
     torch.manual_seed(0)

@@ -5,8 +5,6 @@ import torch
 
 from discodvt.model.resampling import DownSampling, UpSampling
 
-torch.set_num_threads(1)
-
 
 @pytest.mark.parametrize(("tokens", "codes"), [(1, 1), (8, 1), (9, 2), (64, 8), (65, 9)])
 def test_eight_tokens_make_a_code(tokens, codes):

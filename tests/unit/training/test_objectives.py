@@ -12,8 +12,6 @@ from discodvt.model import token_loss
 from discodvt.model.discodvt import RelationHead
 from discodvt.training import losses
 
-torch.set_num_threads(1)
-
 
 def small_bart(vocabulary: int = 11) -> BartForConditionalGeneration:
     torch.manual_seed(0)

@@ -16,8 +16,6 @@ from discodvt.training.stages.reconstruct import LatentObjective, RelationLoss, 
 from discodvt.training.stages.seq2seq import TextObjective
 from discodvt.training.validation import marker_hits
 
-torch.set_num_threads(1)
-
 SHAPE = BartConfig(
     vocab_size=40, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
     decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=64, dropout=0.0,

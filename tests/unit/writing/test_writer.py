@@ -18,8 +18,6 @@ from discodvt.writing import Request, SamplingParams, Story, StoryWriter
 from discodvt.writing.decoding import Draft, next_symbols
 from discodvt.writing.story import NO_CODE
 
-torch.set_num_threads(1)
-
 PROMPTS = (
     "The fox who lost his hat",
     "Ann",

@@ -10,7 +10,6 @@ from discodvt.evaluation.codes.inference import EduPairs
 from discodvt.evaluation.codes.probe import MARKER_LABELS, marker_logits, probe, right_answers
 from discodvt.model.discodvt import RelationHead
 
-torch.set_num_threads(1)
 WIDTH = 12
 
 

@@ -145,7 +145,7 @@ class Checkpoint:
         """Find a directory, a Hub id, or (None) the storyteller that ships with the package."""
         if source is None:
             if not (STORYTELLER / "config.json").exists():
-                raise BadRequest("the storyteller is not part of this installation; name a model (--model DIR)")
+                raise BadRequest("the storyteller is not part of this installation; name a `model`", "model")
             return cls(STORYTELLER)
         directory, name = Path(source).expanduser(), str(source)
         if directory.is_dir():

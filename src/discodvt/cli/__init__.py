@@ -14,9 +14,8 @@ from typer.exceptions import TyperException
 
 from discodvt import __version__
 from discodvt.cli import annotate, bench, codes, discourse, doctor, evaluate, generate, prepare, recipes, report, train
-from discodvt.errors import DiscoError
+from discodvt.errors import DiscoError, Interrupted
 
-INTERRUPTED = 130
 OUTPUTS = ("out", "out_dir", "target", "output")  # parameters that say where a command keeps its work
 app = typer.Typer(
     name="discodvt",
@@ -53,10 +52,6 @@ def _program(
     pass
 
 
-class _Interrupted(DiscoError):
-    exit_code = INTERRUPTED
-
-
 class _Command(TyperCommand):
     """A command whose errors say `--top-p` where the library says `top_p`."""
 
@@ -73,7 +68,7 @@ class _Command(TyperCommand):
         except KeyboardInterrupt:
             again = "the same command with --resume" if "resume" in ctx.params else "the same command"
             kept = any(ctx.params.get(name) for name in OUTPUTS) or "resume" in ctx.params
-            raise _Interrupted(
+            raise Interrupted(
                 f"interrupted; what is written is kept, and {again} goes on" if kept else "interrupted"
             ) from None
 
@@ -121,10 +116,10 @@ def main() -> None:
     except MemoryError:
         _stop("out of memory; use fewer workers or shorter stories", 1)
     except KeyboardInterrupt:  # before any command was at work
-        _stop("interrupted", INTERRUPTED)
+        _stop("interrupted", Interrupted.exit_code)
     else:
-        if code == INTERRUPTED:  # the same, caught by Typer
-            _stop("interrupted", INTERRUPTED)
+        if code == Interrupted.exit_code:  # the same, caught by Typer
+            _stop("interrupted", Interrupted.exit_code)
         sys.exit(code)
 
 

@@ -98,11 +98,9 @@ def _show(source: Path, html: Path | None, parser: str, *, overwrite: bool, as_j
 
 
 def _read(source: Path) -> str:
-    import sys
-
     from discodvt.corpus.formats import MAX_STORY_MB, open_binary, too_long
 
-    with sys.stdin.buffer if str(source) == "-" else open_binary(source) as file:
+    with open_binary(source) as file:
         data = file.read((MAX_STORY_MB << 20) + 1)
     if len(data) > MAX_STORY_MB << 20:
         raise too_long(str(source), "a story", None)

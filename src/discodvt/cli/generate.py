@@ -122,8 +122,7 @@ def _prompts(typed: list[str] | None, file: Path | None, stories_each: int) -> "
         raise BadRequest("give a prompt, such as discodvt generate 'The fox who lost his hat', or --prompts FILE")
     if stories_each < 1:
         raise BadRequest(f"-n {stories_each}: expected at least one story to a prompt")
-    source = Path("/dev/stdin") if str(file) == "-" else file
-    asked = read_prompts(source) if source is not None else typed_prompts(typed or [])
+    asked = read_prompts(file) if file is not None else typed_prompts(typed or [])
     if len(asked) * stories_each > MOST_STORIES:
         raise BadRequest(f"-n {stories_each}: {len(asked) * stories_each:,} stories; ask for at most {MOST_STORIES:,}")
     return asked

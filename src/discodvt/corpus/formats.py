@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -171,6 +172,9 @@ def text_of(record: Record, column: str) -> str:
 
 
 def open_binary(path: Path) -> BinaryIO:
+    """A file, or standard input for `-`."""
+    if str(path) == "-":
+        return sys.stdin.buffer
     try:
         return path.open("rb")
     except FileNotFoundError:

@@ -173,9 +173,9 @@ class Recipe(LoopSettings):
             (target / "README.md").write_text(card, encoding="utf-8")
 
         lower = f"optimizer.learning_rate={self.optimizer.learning_rate / 10:g}"
-        remedy = f"go on with a lower one: --resume --change {lower}"
+        remedy = f"go on with a lower one: `resume` `change` {lower}"
         if self.run.precision != "float32":
-            remedy += ", or in float32: --resume --change run.precision=float32"
+            remedy += ", or in float32: `resume` `change` run.precision=float32"
         facts = {"frozen": frozen}
         return Stage(objective, order, train, valid, total, describe, remedy=remedy, facts=facts, **more)
 

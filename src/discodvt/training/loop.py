@@ -122,7 +122,8 @@ class Loop:
         norm = float(accelerator.clip_grad_norm_(self.module.parameters(), self.settings.optimizer.max_gradient_norm))
         if not np.isfinite(norm):
             raise WorkFailed(
-                f"step {step + 1}: the gradient is not finite at a learning rate of {rate:g}; {stage.remedy}"
+                f"step {step + 1}: the gradient is not finite at a learning rate of {rate:g}; {stage.remedy}",
+                parameter=("resume", "change"),
             )
         if step == 0:
             self.progress.unreached = without_gradient(accelerator.unwrap_model(self.module).named_parameters())

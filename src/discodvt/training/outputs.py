@@ -97,7 +97,7 @@ class Checkpoints:
         names = [name for group in fresh["param_groups"] for name in group["params"]]  # type: ignore[index,union-attr]
         missing = sorted(set(names) - state["state"].keys())
         if missing:
-            raise WorkFailed(f"{path}: no state for {missing[0]}; start over with --overwrite")
+            raise WorkFailed(f"{path}: no state for {missing[0]}; start over with `overwrite`", "overwrite")
         set_optimizer_state_dict(module, optimizer, state | {"param_groups": fresh["param_groups"]}, options=_FULL)
 
     def publish_best(self, target: Path) -> None:

@@ -95,7 +95,7 @@ def _set(values: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     names = key.strip().split(".")
     if not equals or not all(names):
-        raise BadRequest(f"--set {override}: write it as section.key=value")
+        raise BadRequest(f"`set_` {override}: write it as section.key=value", "set_")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -104,7 +104,7 @@ def _set(values: dict[str, Any], override: str) -> None:
     for name in names[:-1]:
         place = place.setdefault(name, {})
         if not isinstance(place, dict):
-            raise BadRequest(f"--set {override}: {name} is a value, not a section")
+            raise BadRequest(f"`set_` {override}: {name} is a value, not a section", "set_")
     place[names[-1]] = value
 
 

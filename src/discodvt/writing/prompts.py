@@ -37,7 +37,7 @@ def read_prompts(path: Path) -> list[Prompt]:
 
     if path.is_dir():
         raise BadRequest(f"{path}: a directory; give one of its files, such as {path / 'test.parquet'}")
-    if not path.exists():
+    if not path.exists() and str(path) != "-":
         raise BadRequest(f"{path}: no such file; check the path")
     if path.is_file() and not path.stat().st_size:
         raise BadRequest(f"{path}: the file is empty; give one with prompts in it")

@@ -13,7 +13,20 @@ from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from discodvt import __version__
-from discodvt.cli import annotate, bench, codes, discourse, doctor, evaluate, generate, prepare, recipes, report, train
+from discodvt.cli import (
+    annotate,
+    bench,
+    codes,
+    discourse,
+    doctor,
+    evaluate,
+    generate,
+    prepare,
+    recipes,
+    report,
+    search,
+    train,
+)
 from discodvt.errors import DiscoError, Interrupted
 
 OUTPUTS = ("out", "out_dir", "target", "output")  # parameters that say where a command keeps its work
@@ -28,6 +41,7 @@ app.add_typer(prepare.app, name="prepare")
 app.command("annotate")(annotate.annotate)
 app.add_typer(recipes.app, name="recipes")
 app.command("train")(train.train)
+app.command("search")(search.search)
 app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(discourse.app, name="discourse")

@@ -3,9 +3,10 @@
 A recipe is a union over the stages, told apart by its `stage`; every file of `discodvt.training.stages` adds its own.
 """
 
+import json
 import pkgutil
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -91,7 +92,7 @@ def keys(section: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def _set(values: dict[str, Any], override: str) -> None:
-    """Apply one `section.key=value`; the value is read as TOML, or as text where it is none."""
+    """Apply one `section.key=value`; the value is read as TOML, or as text where it is none. Empty: without the key."""
     key, equals, text = override.partition("=")
     names = key.strip().split(".")
     if not equals or not all(names):
@@ -105,7 +106,30 @@ def _set(values: dict[str, Any], override: str) -> None:
         place = place.setdefault(name, {})
         if not isinstance(place, dict):
             raise BadRequest(f"`set_` {override}: {name} is a value, not a section", "set_")
-    place[names[-1]] = value
+    if text.strip():
+        place[names[-1]] = value
+    else:
+        place.pop(names[-1], None)
+
+
+def toml_value(value: bool | int | float | str) -> str:
+    """A value as TOML has it, which is as JSON has it."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def as_toml(recipe: Recipe, comment: str) -> str:
+    """A recipe as a TOML file of all its keys, under a comment; keys without a value are left out."""
+    return "\n".join([f"# {comment}", *_toml_lines(recipe.model_dump(mode="json"))]) + "\n"
+
+
+def _toml_lines(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    sections = {name: value for name, value in values.items() if isinstance(value, dict)}
+    yield from (
+        f"{name} = {toml_value(value)}" for name, value in values.items() if name not in sections and value is not None
+    )
+    for name, section in sections.items():
+        lines = list(_toml_lines(section, f"{prefix}{name}."))
+        yield from (["", f"[{prefix}{name}]", *lines] if lines else [])
 
 
 def _place(problem: ErrorDetails) -> tuple[int | str, ...]:

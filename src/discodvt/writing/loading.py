@@ -16,6 +16,7 @@ from discodvt.checkpoints import Checkpoint, Weights
 from discodvt.errors import BadRequest
 from discodvt.writing import llama
 from discodvt.writing.bart import Bart, Decoder, Encoder, Shape
+from discodvt.writing.code_engine import CodeEngine
 from discodvt.writing.engine import Engine
 from discodvt.writing.latent import Latent
 from discodvt.writing.sampling import SamplingParams
@@ -33,14 +34,14 @@ class LoadedWriter:
     int8: bool
     generator: Engine
     latent: Latent | None
-    prior: Bart | None
+    prior: Engine | None
 
 
 def load_writer(source: str | Path | None, device: torch.device, *, int8: bool, engine: str | None) -> LoadedWriter:
     """Open a directory, a Hub id, or the storyteller that ships."""
     checkpoint = Checkpoint.open(source)
     directory, planned = checkpoint.directory, checkpoint.kind == "discodvt"
-    if checkpoint.kind == "discodvt-prior":
+    if checkpoint.kind.endswith("-prior"):
         raise BadRequest(f"{directory}: a prior alone; give the directory it lies in, which is the writer")
     chosen = _engine_for(checkpoint, device, engine)
     if int8 and chosen == "transformers":
@@ -53,7 +54,7 @@ def load_writer(source: str | Path | None, device: torch.device, *, int8: bool, 
         codes = checkpoint.prior.config
         if codes.get("num_codes") != latent.num_codes:
             raise BadRequest(f"{directory / 'prior'}: the prior of another model; train the `prior` stage on this one")
-        prior = _prior(checkpoint.prior.weights(device), codes, int8)
+        prior = _prior(checkpoint.prior, device=device, int8=int8, engine=engine)
     return LoadedWriter(
         checkpoint=checkpoint,
         subwords=checkpoint.bare_tokenizer(),
@@ -72,7 +73,7 @@ def _engine_for(checkpoint: Checkpoint, device: torch.device, asked: str | None)
     """The engine that was asked for, if it can run the model, else the fastest that can."""
     directory, backbone = checkpoint.directory, checkpoint.backbone
     kind = checkpoint.kind
-    if kind == "discodvt":  # those made when BART was the only backbone do not name it
+    if kind.startswith("discodvt"):  # those made when BART was the only backbone do not name it
         kind = "bart" if "decoder_layers" in backbone else str(backbone.get("model_type"))
     if asked is not None and asked not in ENGINES:
         raise BadRequest(f"`engine` {asked!r}: expected one of {', '.join(ENGINES)}", "engine")
@@ -128,7 +129,7 @@ def _transformers(checkpoint: Checkpoint, weights: Weights, *, device: torch.dev
         try:
             backbone = new_backbone(generator.config, separator=_separator(checkpoint))
             assert backbone.symbols
-        except ValueError as error:
+        except BadRequest as error:
             raise BadRequest(f"{name}: {error}") from None
     dtype = torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else torch.float32
     return TransformersEngine(backbone, generator.to(device, dtype), name)
@@ -137,8 +138,29 @@ def _transformers(checkpoint: Checkpoint, weights: Weights, *, device: torch.dev
 _ENGINES: dict[str, Callable[..., Engine]] = {"bart": _bart, "llama": _llama, "transformers": _transformers}
 
 
-def _prior(weights: Weights, config: dict[str, Any], int8: bool) -> Bart:
-    """A prior: its encoder reads subwords, its decoder writes codes, of which bos (K) and pad (K + 2) are none."""
+def _prior(checkpoint: Checkpoint, *, device: torch.device, int8: bool, engine: str | None) -> Engine:
+    """A prior of either kind, by the engine of its language model."""
+    config, weights = checkpoint.config, checkpoint.weights(device)
+    if not checkpoint.causal:
+        return _bart_prior(weights, config, int8)
+    codes: int = config["num_codes"]
+    words = checkpoint.backbone["vocab_size"] - codes - 3
+    chosen = _engine_for(checkpoint, device, engine)
+    if chosen == "llama":
+        inner: Engine = llama.Llama(
+            weights.under("language_model."), checkpoint.backbone, separator=words + codes, int8=int8
+        )
+    else:
+        from discodvt.model.prior import CausalPlanPrior
+        from discodvt.writing.transformers_engine import TransformersEngine
+
+        model = checkpoint.load(CausalPlanPrior, device=device)
+        inner = TransformersEngine(model.backbone, model.language_model, str(checkpoint.directory))
+    return CodeEngine(inner, words=words, codes=codes)
+
+
+def _bart_prior(weights: Weights, config: dict[str, Any], int8: bool) -> Bart:
+    """A BART shape: its encoder reads subwords, its decoder writes codes, of which bos (K) and pad (K + 2) are none."""
     text, codes = weights["encoder.embed_tokens.weight"], weights.first("decoder.embed_tokens.weight", "head.weight")
     start, end, pad = (config["num_codes"] + special for special in range(3))
     bias = codes.new_zeros(len(codes))

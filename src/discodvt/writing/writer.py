@@ -25,7 +25,8 @@ from discodvt.writing.story_batch import PlanDraft, StoryBatch, StoryDraft, Stor
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from discodvt.model import DiscoDVT, PlanPrior
+    from discodvt.model import DiscoDVT
+    from discodvt.model.prior import Prior
 
 
 class StoryWriter:
@@ -78,12 +79,12 @@ class StoryWriter:
         return model
 
     @cached_property
-    def prior(self) -> "PlanPrior | None":
+    def prior(self) -> "Prior | None":
         """The prior as a Hugging Face model, if there is one."""
-        from discodvt.model import PlanPrior
+        from discodvt.model.prior import load_prior
 
         prior = self._checkpoint.prior
-        return None if prior is None else prior.load(PlanPrior, device=self.device)
+        return None if prior is None else load_prior(prior, device=self.device)
 
     @cached_property
     def tokenizer(self) -> "PreTrainedTokenizerBase":

@@ -20,6 +20,7 @@ from transformers import (
 
 from discodvt.data.subwords import train_tokenizer
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
+from discodvt.model.prior import new_prior
 
 TEXTS = [
     "Once there was a fox. He lost his hat, and he cried!",
@@ -122,7 +123,7 @@ def save_causal_writer(directory: Path, kind: str, *, prior: bool = True) -> Pat
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     if prior:
-        PlanPrior.beside(model, max_codes=MOST_CODES).save_pretrained(directory / "prior")
+        new_prior(model, max_codes=MOST_CODES).save_pretrained(directory / "prior")
     return directory
 
 

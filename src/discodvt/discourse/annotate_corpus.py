@@ -28,6 +28,7 @@ from discodvt.artefacts import StageDirectory, StageFacts, open_stage
 from discodvt.corpus import ANNOTATED_SCHEMA, RowWriter, read_examples, read_rows, split_files, write_rows
 from discodvt.corpus.records import notes_of, row_count
 from discodvt.discourse.annotator import Annotator
+from discodvt.discourse.languages import load_language
 from discodvt.errors import DiscoError, WorkFailed
 
 STORIES_PER_SHARD = 64
@@ -72,6 +73,7 @@ def annotate_corpus(
     out: Path,
     *,
     parser: str = "bundled",
+    language: str = "english",
     workers: int = 1,
     overwrite: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -80,12 +82,13 @@ def annotate_corpus(
 
     The facts are counts for each split, in the order of the corpus.
     """
+    language = load_language(language).name
+    # English is not named: what earlier versions annotated is still known for what it is
+    config = {"parser": parser} | ({} if language == "english" else {"language": language})
     sources = split_files(corpus)
     sizes = {split: row_count(path) for split, path in sources.items()}
     total = sum(sizes.values())
-    with open_stage(
-        out, "annotate", config={"parser": parser}, inputs=list(sources.values()), overwrite=overwrite
-    ) as stage:
+    with open_stage(out, "annotate", config=config, inputs=list(sources.values()), overwrite=overwrite) as stage:
         if stage.complete:
             rmtree(out / SHARDS, ignore_errors=True)  # of a run killed in its last moment
             known = stage.facts
@@ -98,7 +101,7 @@ def annotate_corpus(
         done = total - sum(min(STORIES_PER_SHARD, sizes[shard.split] - shard.first) for shard in waiting)
         progress(done, total)
         try:
-            for shard, (stories, content) in _annotated(waiting, parser, workers):
+            for shard, (stories, content) in _annotated(waiting, (parser, language), workers):
                 with stage.writing(shard.name) as path:
                     path.write_bytes(content)
                 done += stories
@@ -147,12 +150,14 @@ def _annotate_shard(shard: _Shard, annotator: Annotator) -> tuple[int, bytes]:
 # --- worker processes ---
 
 
-def _annotated(shards: list[_Shard], parser: str, workers: int) -> Iterator[tuple[_Shard, tuple[int, bytes]]]:
+def _annotated(
+    shards: list[_Shard], reader: tuple[str, str], workers: int
+) -> Iterator[tuple[_Shard, tuple[int, bytes]]]:
     """Each shard with its number of stories and its Parquet content, in the order they are done."""
     if not shards:
         return
     if workers == 1:
-        annotator = Annotator(parser)
+        annotator = _open(*reader)
         for shard in shards:
             yield shard, _annotate_shard(shard, annotator)
         return
@@ -164,7 +169,7 @@ def _annotated(shards: list[_Shard], parser: str, workers: int) -> Iterator[tupl
             while True:
                 with _for_workers():  # a task may start one
                     for shard in islice(queue, 2 * workers - len(running)):
-                        running[pool.submit(_work, shard, parser)] = shard
+                        running[pool.submit(_work, shard, *reader)] = shard
                 if not running:
                     return
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -213,11 +218,11 @@ def _leave_with(parent: int) -> None:
     os._exit(1)
 
 
-def _work(shard: _Shard, parser: str) -> tuple[int, bytes]:
-    return _annotate_shard(shard, _open(parser))
+def _work(shard: _Shard, parser: str, language: str) -> tuple[int, bytes]:
+    return _annotate_shard(shard, _open(parser, language))
 
 
 @cache
-def _open(parser: str) -> Annotator:
+def _open(parser: str, language: str) -> Annotator:
     """One annotator a worker, opened by its first shard: what is wrong with it comes back as that shard's error."""
-    return Annotator(parser)
+    return Annotator(parser, language=language)

@@ -6,7 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from discodvt.cli.console import err, out, print_json, progress
+from discodvt.cli.places import On, Resources, Workers
 from discodvt.errors import BadRequest
+from discodvt.executors import Place
 
 
 def annotate(
@@ -14,7 +16,9 @@ def annotate(
     target: Annotated[Path | None, typer.Argument(metavar="OUT", help="Directory for the annotated corpus.")] = None,
     parser: Annotated[str, typer.Option(help="bundled, spacy:NAME, stanza or corenlp:URL.")] = "bundled",
     language: Annotated[str, typer.Option(help="Language of the stories: english or german.")] = "english",
-    workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
+    workers: Workers = None,
+    on: On = "local",
+    resources: Resources = "",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what OUT holds, or the page.")] = False,
     show: Annotated[Path | None, typer.Option(help="Show one story (a text file, or - for standard input).")] = None,
     html: Annotated[Path | None, typer.Option(help="With --show: also write the story as an HTML page.")] = None,
@@ -35,13 +39,14 @@ def annotate(
     elif show is not None:
         _show(show, html, (parser, language), overwrite=overwrite, as_json=json)
     elif corpus is not None and target is not None:
-        _annotate_corpus(corpus, target, (parser, language), workers, overwrite=overwrite, as_json=json)
+        place = Place(on, workers, resources)
+        _annotate_corpus(corpus, target, (parser, language), place, overwrite=overwrite, as_json=json)
     else:
         raise BadRequest("no OUT directory; discodvt annotate CORPUS OUT")
 
 
 def _annotate_corpus(
-    corpus: Path, target: Path, reader: tuple[str, str], workers: int, *, overwrite: bool, as_json: bool
+    corpus: Path, target: Path, reader: tuple[str, str], place: Place, *, overwrite: bool, as_json: bool
 ) -> None:
     from discodvt.discourse.annotate_corpus import annotate_corpus
     from discodvt.report.charts import marker_shares, write_relation_chart
@@ -54,7 +59,7 @@ def _annotate_corpus(
 
         parser, language = reader
         result = annotate_corpus(
-            corpus, target, parser=parser, language=language, workers=workers, overwrite=overwrite, progress=advance
+            corpus, target, parser=parser, language=language, place=place, overwrite=overwrite, progress=advance
         )
     facts = result.facts
     relations: dict[str, int] = {}

@@ -11,6 +11,7 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -227,10 +228,12 @@ def _short(value: Any) -> str:
 
 def provenance() -> dict[str, Any]:
     """The versions of the libraries at work, and the commit of the source."""
-    return {"versions": _versions(), "commit": _commit()}
+    return {"versions": library_versions(), "commit": _commit()}
 
 
-def _versions() -> dict[str, str]:
+@cache
+def library_versions() -> dict[str, str]:
+    """Python and the libraries that may change what a run writes."""
     found = {"python": platform.python_version()}
     for package in ("discodvt", "torch", "transformers", "accelerate", "spacy", "pyarrow"):
         try:

@@ -5,12 +5,14 @@ from golden.paper_examples import EXAMPLES, Example
 
 from discodvt.discourse import Annotation, Annotator
 from discodvt.discourse.annotation import annotate_sentences
+from discodvt.discourse.language import Language
+from discodvt.discourse.languages import ENGLISH
 from discodvt.discourse.trees import CLEARNLP, UD1, UD2, Scheme, Sentence, Tree
 
 OLD_LABELS = {"obj": "dobj", "nsubj:pass": "nsubjpass", "aux:pass": "auxpass"}
 
 
-def read_trees(example: Example, *, scheme: Scheme) -> list[Sentence]:
+def read_trees(example: Example, *, scheme: Scheme, language: Language = ENGLISH) -> list[Sentence]:
     """The hand-written trees at their offsets; for the older schemes with their labels and place of `and`."""
     sentences, at = [], 0
     for line in example.sentences:
@@ -35,6 +37,7 @@ def read_trees(example: Example, *, scheme: Scheme) -> list[Sentence]:
             heads=heads,
             starts=starts,
             ends=[start + len(row[0]) for start, row in zip(starts, rows, strict=True)],
+            language=language,
         )
         sentences.append(Sentence(starts[0], at, tree))
     return sentences

@@ -16,7 +16,9 @@ from transformers import BartConfig, BartForConditionalGeneration
 
 from discodvt.cli import main
 from discodvt.data.subwords import train_tokenizer
+from discodvt.executors import local
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
+from discodvt.writing import sharded
 from discodvt.writing.generate_stage import StoriesFile, read_stories
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # tests fork
@@ -240,3 +242,54 @@ def test_wrong_requests(refused, models, tmp_path):
     refused("no such directory", PROMPTS[0], "--html", tmp_path / "none" / "page.html")
     refused("16", PROMPTS[0], "--plan", "99", "--output", tmp_path / "stories.jsonl")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_workers_write_what_one_process_writes_and_either_goes_on_from_the_other(run, refused, tmp_path):
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("".join(f"A day with {number}\n" for number in range(150)))
+    request = ("--prompts", prompts, *SHORT)
+    whole, shared, begun = (tmp_path / f"{name}.jsonl" for name in ("whole", "shared", "begun"))
+    assert run(*request, "--output", whole)[0] == 0
+
+    def kept(path: Path) -> tuple[bytes, bytes]:
+        return path.read_bytes(), path.with_name(path.name + ".manifest.json").read_bytes()
+
+    code, _, err = run(*request, "--output", shared, "--workers", 2)
+    assert (code, err) == (0, f"150 stories in {shared}\n")
+    assert kept(shared) == kept(whole)
+    lines = whole.read_bytes().splitlines(keepends=True)
+    request_file = json.loads(kept(whole)[1])
+    begun.write_bytes(b"".join(lines[:70]) + lines[70][:9])  # one process, killed in its 71st line
+    begun.with_name("begun.jsonl.stage.json").write_text(json.dumps(request_file))
+    shards = tmp_path / "begun.jsonl.shards"
+    shards.mkdir()
+    (shards / "0123456789abcdef-000000064.jsonl").write_text("of another request\n")
+    assert run(*request, "--output", begun, "--workers", 2)[0] == 0
+    assert kept(begun) == kept(whole)
+    assert not shards.exists()
+    refused("--workers: for stories kept in a file; give an --output", *PROMPTS, "--workers", 2)
+
+
+def test_a_poisonous_shard_is_named_the_others_are_kept_and_the_next_run_writes_only_it(run, tmp_path, monkeypatch):
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("".join(f"A day with {number}\n" for number in range(150)))
+    whole, path = tmp_path / "whole.jsonl", tmp_path / "stories.jsonl"
+    assert run("--prompts", prompts, *SHORT, "--output", whole)[0] == 0
+    write, written = sharded._write_shard, []
+
+    def poisoned(source, params, shard):
+        written.append(shard.first)
+        if shard.first == 64 and len(written) < 6:
+            raise ValueError("bad luck")
+        return write(source, params, shard)
+
+    monkeypatch.setattr(sharded, "_write_shard", poisoned)
+    monkeypatch.setattr(local, "LocalProcesses", lambda workers: local.ThisProcess())
+    code, _, err = run("--prompts", prompts, *SHORT, "--output", path, "--workers", 2)
+    assert code == 1
+    assert "1 shard failed 3 times: stories 65 to 128 (ValueError: bad luck)" in err
+    assert path.read_bytes() == b"".join(whole.read_bytes().splitlines(keepends=True)[:64])
+    assert sorted(written) == [0, 64, 64, 64, 128]
+    assert run("--prompts", prompts, *SHORT, "--output", path, "--workers", 2)[0] == 0
+    assert sorted(written) == [0, 64, 64, 64, 64, 128]
+    assert path.read_bytes() == whole.read_bytes()

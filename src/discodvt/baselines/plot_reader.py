@@ -91,8 +91,8 @@ def _tree(sentence: Sentence, by: int = 0) -> Tree | None:
         return None
     if not by:
         return tree
-    moved = [[at + by for at in offsets] for offsets in (tree.starts, tree.ends)]
-    return Tree(tree.words, tree.tags, tree.deps, tree.heads, *moved)
+    starts, ends = ([at + by for at in offsets] for offsets in (tree.starts, tree.ends))
+    return Tree(tree.words, tree.tags, tree.deps, tree.heads, starts, ends)
 
 
 def _events(tree: Tree, text: str, owners: Owners, number: Numbering) -> Iterator[Event]:

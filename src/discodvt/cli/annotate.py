@@ -6,14 +6,19 @@ from typing import Annotated, Any
 import typer
 
 from discodvt.cli.console import err, out, print_json, progress
+from discodvt.cli.places import On, Resources, Workers
 from discodvt.errors import BadRequest
+from discodvt.executors import Place
 
 
 def annotate(
     corpus: Annotated[Path | None, typer.Argument(help="A corpus made by `discodvt prepare`.")] = None,
     target: Annotated[Path | None, typer.Argument(metavar="OUT", help="Directory for the annotated corpus.")] = None,
     parser: Annotated[str, typer.Option(help="bundled, spacy:NAME, stanza or corenlp:URL.")] = "bundled",
-    workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
+    language: Annotated[str, typer.Option(help="Language of the stories: english or german.")] = "english",
+    workers: Workers = None,
+    on: On = "local",
+    resources: Resources = "",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what OUT holds, or the page.")] = False,
     show: Annotated[Path | None, typer.Option(help="Show one story (a text file, or - for standard input).")] = None,
     html: Annotated[Path | None, typer.Option(help="With --show: also write the story as an HTML page.")] = None,
@@ -30,16 +35,19 @@ def annotate(
     if html is not None and show is None:
         raise BadRequest("--html needs --show FILE")
     if selftest is not None:
-        _selftest(selftest, parser, as_json=json)
+        _selftest(selftest, (parser, language), as_json=json)
     elif show is not None:
-        _show(show, html, parser, overwrite=overwrite, as_json=json)
+        _show(show, html, (parser, language), overwrite=overwrite, as_json=json)
     elif corpus is not None and target is not None:
-        _annotate_corpus(corpus, target, parser, workers, overwrite=overwrite, as_json=json)
+        place = Place(on, workers, resources)
+        _annotate_corpus(corpus, target, (parser, language), place, overwrite=overwrite, as_json=json)
     else:
         raise BadRequest("no OUT directory; discodvt annotate CORPUS OUT")
 
 
-def _annotate_corpus(corpus: Path, target: Path, parser: str, workers: int, *, overwrite: bool, as_json: bool) -> None:
+def _annotate_corpus(
+    corpus: Path, target: Path, reader: tuple[str, str], place: Place, *, overwrite: bool, as_json: bool
+) -> None:
     from discodvt.discourse.annotate_corpus import annotate_corpus
     from discodvt.report.charts import marker_shares, write_relation_chart
 
@@ -49,7 +57,10 @@ def _annotate_corpus(corpus: Path, target: Path, parser: str, workers: int, *, o
         def advance(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
-        result = annotate_corpus(corpus, target, parser=parser, workers=workers, overwrite=overwrite, progress=advance)
+        parser, language = reader
+        result = annotate_corpus(
+            corpus, target, parser=parser, language=language, place=place, overwrite=overwrite, progress=advance
+        )
     facts = result.facts
     relations: dict[str, int] = {}
     for split in facts.values():
@@ -74,7 +85,7 @@ def _annotate_corpus(corpus: Path, target: Path, parser: str, workers: int, *, o
     err.print(f"annotated corpus in {target}, chart in {chart}")
 
 
-def _show(source: Path, html: Path | None, parser: str, *, overwrite: bool, as_json: bool) -> None:
+def _show(source: Path, html: Path | None, reader: tuple[str, str], *, overwrite: bool, as_json: bool) -> None:
     from dataclasses import asdict
 
     from discodvt.discourse import Annotator
@@ -86,7 +97,8 @@ def _show(source: Path, html: Path | None, parser: str, *, overwrite: bool, as_j
     text = _read(source)
     if not text.strip():
         raise BadRequest(f"{source}: empty; give a text file with a story")
-    annotation = Annotator(parser).annotate(text)
+    parser, language = reader
+    annotation = Annotator(parser, language=language).annotate(text)
     if as_json:
         print_json(asdict(annotation))
     else:
@@ -110,12 +122,13 @@ def _read(source: Path) -> str:
         raise BadRequest(f"{source}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
 
 
-def _selftest(path: Path, parser: str, *, as_json: bool) -> None:
+def _selftest(path: Path, reader: tuple[str, str], *, as_json: bool) -> None:
     from rich.table import Table
 
     from discodvt.discourse.gold import selftest
 
-    scores = selftest(path, parser=parser)
+    parser, language = reader
+    scores = selftest(path, parser=parser, language=language)
     if as_json:
         print_json(scores)
         return

@@ -10,7 +10,9 @@ import typer
 from rich.text import Text
 
 from discodvt.cli.console import err, out, print_line, progress
+from discodvt.cli.places import On, Resources, Workers
 from discodvt.errors import BadRequest, Interrupted
+from discodvt.executors import Place
 
 if TYPE_CHECKING:
     from discodvt.writing import Request, SamplingParams, Story, StoryWriter
@@ -52,6 +54,9 @@ def generate(
     greedy: Annotated[bool, typer.Option("--greedy", help="Greedy decoding instead of sampling.")] = False,
     batch_size: Annotated[int, typer.Option(help="Stories written at a time; does not change them.")] = 32,
     int8: Annotated[bool, typer.Option("--int8", help="Quantize large weights to 8 bits (CPU).")] = False,
+    workers: Workers = None,
+    on: On = "local",
+    resources: Resources = "",
     output: Annotated[
         Path | None, typer.Option(metavar="FILE.jsonl", help="Keep the stories there; stopped, it resumes.")
     ] = None,
@@ -104,6 +109,8 @@ def generate(
                 batch_size=batch_size,
                 output=output,
                 overwrite=overwrite,
+                model=model,
+                place=Place(on, workers, resources),
             )
         shown = _show_all(stories, total, view, keep=html is not None)
     if html is not None:

@@ -1,26 +1,17 @@
 """The annotate stage: a corpus in, the same corpus with EDUs and relations out.
 
 Reads a corpus directory, writes an annotated one of the same splits. The work is cut into shards of a fixed number of
-stories, done by any number of worker processes; each shard is kept when done, so a stopped run goes on where it was.
-Shards do not know of workers: the output is the same for any number of them. A worker counts what it annotates and
-leaves the counts with the shard.
+stories, run by an executor (`discodvt.executors`); each shard is kept when done, so a stopped run goes on where it was.
+Shards do not know of workers: the output is the same whoever ran them. A worker counts what it annotates and leaves the
+counts with the shard.
 """
 
 import json
-import os
-import signal
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from io import BytesIO
-from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 from shutil import rmtree
 
@@ -28,11 +19,12 @@ from discodvt.artefacts import StageDirectory, StageFacts, open_stage
 from discodvt.corpus import ANNOTATED_SCHEMA, RowWriter, read_examples, read_rows, split_files, write_rows
 from discodvt.corpus.records import notes_of, row_count
 from discodvt.discourse.annotator import Annotator
+from discodvt.discourse.languages import load_language
 from discodvt.errors import DiscoError, WorkFailed
+from discodvt.executors import HERE, Place, open_executor, run_shards
 
 STORIES_PER_SHARD = 64
 SHARDS = "shards"
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +42,9 @@ class _Shard:
     @property
     def name(self) -> str:
         return f"{SHARDS}/{self.split}-{self.number:06d}.parquet"
+
+    def __str__(self) -> str:
+        return f"{self.source}, stories {self.first:,} to {self.first + STORIES_PER_SHARD - 1:,}"
 
 
 @dataclass(slots=True)
@@ -72,7 +67,8 @@ def annotate_corpus(
     out: Path,
     *,
     parser: str = "bundled",
-    workers: int = 1,
+    language: str = "english",
+    place: Place = HERE,
     overwrite: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> StageFacts:
@@ -80,29 +76,32 @@ def annotate_corpus(
 
     The facts are counts for each split, in the order of the corpus.
     """
+    language = load_language(language).name
+    # English is not named: what earlier versions annotated is still known for what it is
+    config = {"parser": parser} | ({} if language == "english" else {"language": language})
     sources = split_files(corpus)
     sizes = {split: row_count(path) for split, path in sources.items()}
     total = sum(sizes.values())
-    with open_stage(
-        out, "annotate", config={"parser": parser}, inputs=list(sources.values()), overwrite=overwrite
-    ) as stage:
+    with open_stage(out, "annotate", config=config, inputs=list(sources.values()), overwrite=overwrite) as stage:
         if stage.complete:
             rmtree(out / SHARDS, ignore_errors=True)  # of a run killed in its last moment
             known = stage.facts
             return StageFacts({split: known[split] for split in sources}, already_complete=True)
         shards = {
-            split: [_Shard(path, split, number) for number in range(-(-sizes[split] // STORIES_PER_SHARD))]
+            split: [_Shard(path.absolute(), split, number) for number in range(-(-sizes[split] // STORIES_PER_SHARD))]
             for split, path in sources.items()
         }
         waiting = [shard for each in shards.values() for shard in each if not (out / shard.name).exists()]
         done = total - sum(min(STORIES_PER_SHARD, sizes[shard.split] - shard.first) for shard in waiting)
         progress(done, total)
         try:
-            for shard, (stories, content) in _annotated(waiting, parser, workers):
-                with stage.writing(shard.name) as path:
-                    path.write_bytes(content)
-                done += stories
-                progress(done, total)
+            with open_executor(place) as executor:
+                work = partial(_work, parser, language)
+                for shard, (stories, content) in run_shards(executor, work, waiting, name=_Shard.__str__):
+                    with stage.writing(shard.name) as path:
+                        path.write_bytes(content)
+                    done += stories
+                    progress(done, total)
         except DiscoError:
             if done == 0:  # else there are shards to go on from
                 stage.abandon()
@@ -144,80 +143,11 @@ def _annotate_shard(shard: _Shard, annotator: Annotator) -> tuple[int, bytes]:
     return len(examples), buffer.getvalue()
 
 
-# --- worker processes ---
-
-
-def _annotated(shards: list[_Shard], parser: str, workers: int) -> Iterator[tuple[_Shard, tuple[int, bytes]]]:
-    """Each shard with its number of stories and its Parquet content, in the order they are done."""
-    if not shards:
-        return
-    if workers == 1:
-        annotator = Annotator(parser)
-        for shard in shards:
-            yield shard, _annotate_shard(shard, annotator)
-        return
-    queue = iter(shards)
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(os.getpid(),))
-    with pool:
-        running: dict[Future[tuple[int, bytes]], _Shard] = {}
-        try:
-            while True:
-                with _for_workers():  # a task may start one
-                    for shard in islice(queue, 2 * workers - len(running)):
-                        running[pool.submit(_work, shard, parser)] = shard
-                if not running:
-                    return
-                finished, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    shard = running.pop(future)
-                    yield shard, future.result()
-        except BrokenProcessPool:
-            raise WorkFailed(
-                "a worker process died (out of memory?); run the same command again with fewer workers"
-            ) from None
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _for_workers() -> Iterator[None]:
-    """What workers take over when they start: one thread of linear algebra each, and Ctrl-C blocked.
-
-    They share the cores between them; an interrupt of the terminal reaches them too, but their parent answers it.
-    """
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    masked = hasattr(signal, "pthread_sigmask")  # not on Windows
-    if masked:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-        if masked:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-def _begin(parent: int) -> None:
-    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
-
-
-def _leave_with(parent: int) -> None:
-    """End this worker when the run that started it is gone, however it went."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
-
-
-def _work(shard: _Shard, parser: str) -> tuple[int, bytes]:
-    return _annotate_shard(shard, _open(parser))
+def _work(parser: str, language: str, shard: _Shard) -> tuple[int, bytes]:
+    return _annotate_shard(shard, _open(parser, language))
 
 
 @cache
-def _open(parser: str) -> Annotator:
-    """One annotator a worker, opened by its first shard: what is wrong with it comes back as that shard's error."""
-    return Annotator(parser)
+def _open(parser: str, language: str) -> Annotator:
+    """One annotator a process, opened by its first shard: what is wrong with it comes back as that shard's error."""
+    return Annotator(parser, language=language)

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from discodvt.discourse.labels import CATEGORIES, UNKNOWN, category_of, relation
+from discodvt.discourse.language import Language
+from discodvt.discourse.languages import ENGLISH
 from discodvt.discourse.patterns import Connective, find_connectives
 from discodvt.discourse.trees import Scheme, Sentence, Tree
 
 Span = tuple[int, int]
 LONGEST_SENTENCE = 400  # tokens; what runs on for longer is no sentence, and stays one EDU
-_OPENING = frozenset("\"'“‘«([{—–-`")
-_CLOSING = frozenset("\"'”’»)]}")
 _RANK = {category: rank for rank, category in enumerate(CATEGORIES)}
 
 
@@ -22,7 +22,7 @@ _RANK = {category: rank for rank, category in enumerate(CATEGORIES)}
 class Mention:
     """A connective found in a text; all offsets are characters of that text."""
 
-    marker: str
+    marker: str  # the English one of its relation, in any language
     start: int
     end: int
     arg1: Span
@@ -48,13 +48,15 @@ class _Division:
     evenness: int
 
 
-def annotate_sentences(text: str, sentences: Iterable[Sentence], scheme: Scheme) -> Annotation:
+def annotate_sentences(
+    text: str, sentences: Iterable[Sentence], scheme: Scheme, language: Language = ENGLISH
+) -> Annotation:
     """Annotate a text from its sentences, which come in order and may leave gaps (whitespace) between them."""
     edus: list[Span] = []
     relations: list[str] = []
     mentions: list[Mention] = []
     previous: Sentence | None = None
-    for sentence in mend_sentences(text, sentences):
+    for sentence in mend_sentences(text, sentences, language):
         tree = sentence.tree if sentence.tree is not None and len(sentence.tree) <= LONGEST_SENTENCE else None
         found = list(find_connectives(tree, scheme)) if tree is not None else []
         division = None
@@ -72,18 +74,19 @@ def annotate_sentences(text: str, sentences: Iterable[Sentence], scheme: Scheme)
     return Annotation(_tile(edus, len(text)), relations, mentions)
 
 
-def mend_sentences(text: str, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+def mend_sentences(text: str, sentences: Iterable[Sentence], language: Language = ENGLISH) -> Iterator[Sentence]:
     """The sentences with closing quotes and brackets where they belong: with the words they close.
 
     A sentence without a letter or digit is none: it goes with the sentence before it, or with the first one.
     """
+    closing = language.closing
     held: Sentence | None = None
     lead: Sentence | None = None
     for sentence in sentences:
         start = sentence.start
-        while held is not None and start == held.end and text[start : start + 1] in _CLOSING and start < sentence.end:
+        while held is not None and start == held.end and text[start : start + 1] in closing and start < sentence.end:
             following = text[start + 1 : start + 2]
-            if following and not following.isspace() and following not in _CLOSING:
+            if following and not following.isspace() and following not in closing:
                 break  # an opening quote right after a full stop
             start += 1
             held = replace(held, end=start)
@@ -119,7 +122,7 @@ def _mentions(tree: Tree, found: list[Connective], previous: Sentence | None) ->
             continue
         at = connective.token
         arg2 = _hull(tree, connective.arg2)
-        yield Mention(connective.marker, tree.starts[at], tree.ends[at], arg1, arg2, kind)
+        yield Mention(connective.relation, tree.starts[at], tree.ends[at], arg1, arg2, kind)
 
 
 def _best_division(text: str, tree: Tree, found: list[Connective], sentence: Sentence) -> _Division | None:
@@ -147,7 +150,7 @@ def _division(text: str, tree: Tree, connective: Connective, sentence: Sentence)
     if not _has_words(text, sentence.start, at) or not _has_words(text, at, sentence.end):
         return None
     evenness = min(at - sentence.start, sentence.end - at)
-    return _Division(at, relation(connective.marker, arg1_first=arg1_first), evenness)
+    return _Division(at, relation(connective.relation, arg1_first=arg1_first), evenness)
 
 
 def _link(tree: Tree | None, found: list[Connective], cut: int) -> str:
@@ -157,8 +160,8 @@ def _link(tree: Tree | None, found: list[Connective], cut: int) -> str:
     opening = [item for item in found if item.arg1 is None and tree.starts[item.token] < cut]
     if not opening:
         return UNKNOWN
-    best = min(opening, key=lambda item: _rank(item.marker))
-    return relation(best.marker, arg1_first=True)
+    best = min(opening, key=lambda item: _rank(item.relation))
+    return relation(best.relation, arg1_first=True)
 
 
 def _rank(label: str) -> int:
@@ -172,7 +175,7 @@ def _hull(tree: Tree, tokens: Iterable[int]) -> Span:
 
 def _before_openings(tree: Tree, token: int) -> int:
     """Step left over opening quotes and brackets, which belong to what they open."""
-    while token > 0 and tree.words[token - 1] in _OPENING and tree.starts[token] == tree.ends[token - 1]:
+    while token > 0 and tree.words[token - 1] in tree.language.opening and tree.starts[token] == tree.ends[token - 1]:
         token -= 1
     return token
 

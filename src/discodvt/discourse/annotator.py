@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, tee
 
 from discodvt.discourse.annotation import Annotation, annotate_sentences, mend_sentences
+from discodvt.discourse.languages import load_language
 from discodvt.discourse.parsers import Parser, load_parser
 from discodvt.discourse.trees import Sentence
 
@@ -32,11 +33,14 @@ class Piece:
 class Annotator:
     """Cuts texts into EDUs and labels the relations between neighbours.
 
-    `parser` is a name (`bundled`, `spacy:NAME`, `stanza`, `corenlp:URL`) or an opened parser.
+    `parser` is a name (`bundled`, `spacy:NAME`, `stanza`, `corenlp:URL`) that is opened for the language named, or an
+    opened parser, which knows its language.
     """
 
-    def __init__(self, parser: str | Parser = "bundled") -> None:
-        self.parser: Parser = load_parser(parser) if isinstance(parser, str) else parser
+    def __init__(self, parser: str | Parser = "bundled", *, language: str = "english") -> None:
+        if isinstance(parser, str):
+            parser = load_parser(parser, load_language(language))
+        self.parser: Parser = parser
 
     def annotate(self, text: str) -> Annotation:
         return next(self.annotate_many([text]))
@@ -46,14 +50,15 @@ class Annotator:
         ahead, texts = tee(texts)
         parsed = self._parsed(ahead)
         for text in texts:
-            yield annotate_sentences(text, iter(parsed.__next__, None), self.parser.scheme)
+            sentences = iter(parsed.__next__, None)
+            yield annotate_sentences(text, sentences, self.parser.scheme, self.parser.language)
 
     def sentences_many(self, texts: Iterable[str]) -> Iterator[list[Sentence]]:
         """The sentences of each text, with the trees its parser built: what `annotate_many` starts from."""
         ahead, texts = tee(texts)
         parsed = self._parsed(ahead)
         for text in texts:
-            yield list(mend_sentences(text, iter(parsed.__next__, None)))
+            yield list(mend_sentences(text, iter(parsed.__next__, None), self.parser.language))
 
     def _parsed(self, texts: Iterable[str]) -> Iterator[Sentence | None]:
         """The sentences of each text at their offsets in it, and None behind the last of each."""

@@ -2,8 +2,8 @@
 
 CoNLL-U documents carry the relations in MISC as `PDTB=Explicit:sense:connective:connective tokens:arg1 tokens:arg2
 tokens`, where tokens are numbered through the document; the text is the tokens joined by SpaceAfter. Counted are
-explicit connectives of exactly one token equal to a marker; a hit on any other token, be it part of a longer connective
-(`so that`), is an error. Argument F1 pools the tokens of all connectives found by both sides.
+explicit connectives of exactly one token equal to a marker of the language; a hit on any other token, be it part of a
+longer connective (`so that`), is an error. Argument F1 pools the tokens of all connectives found by both sides.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +16,8 @@ from discodvt.corpus.formats import read_lines
 from discodvt.discourse.annotation import Annotation, Span, annotate_sentences
 from discodvt.discourse.annotator import Annotator
 from discodvt.discourse.labels import MARKERS
+from discodvt.discourse.language import Language
+from discodvt.discourse.languages import ENGLISH, load_language
 from discodvt.discourse.trees import Sentence, Tree, scheme_of
 from discodvt.errors import BadRequest
 
@@ -40,7 +42,7 @@ class GoldDocument:
     connectives: list[GoldConnective] = field(default_factory=list)
 
 
-def read_conllu(path: Path) -> list[GoldDocument]:
+def read_conllu(path: Path, language: Language = ENGLISH) -> list[GoldDocument]:
     """The documents of a CoNLL-U file."""
     documents: list[GoldDocument] = []
     rows: list[list[str]] = []
@@ -56,14 +58,14 @@ def read_conllu(path: Path) -> list[GoldDocument]:
                 raise BadRequest(f"{path}:{number}: {len(cells)} columns, expected the 10 of CoNLL-U")
             rows.append(cells)
         elif rows:
-            _add_sentence(documents[-1], rows)
+            _add_sentence(documents[-1], rows, language)
             rows = []
     if not any(document.tokens for document in documents):
         raise BadRequest(f"{path}: no sentences; give a CoNLL-U file")
     return documents
 
 
-def _add_sentence(document: GoldDocument, rows: list[list[str]]) -> None:
+def _add_sentence(document: GoldDocument, rows: list[list[str]], language: Language) -> None:
     start = len(document.text)
     words: list[tuple[str, int, int]] = []
     until, glued = 0, False  # a multiword token spells its words without spaces between them
@@ -86,22 +88,24 @@ def _add_sentence(document: GoldDocument, rows: list[list[str]]) -> None:
         heads=[int(cells[6]) - 1 for cells in real],
         starts=[begin for _, begin, _ in words],
         ends=[end for _, _, end in words],
+        language=language,
     )
     document.sentences.append(Sentence(start, words[-1][2], tree))
     document.tokens.extend((begin, end) for _, begin, end in words)
     for cells in real:
-        document.connectives.extend(_connectives(cells[9]))
+        document.connectives.extend(_connectives(cells[9], language))
 
 
-def _connectives(misc: str) -> Iterator[GoldConnective]:
+def _connectives(misc: str, language: Language) -> Iterator[GoldConnective]:
     for entry in misc.split("|"):
         if not entry.startswith("PDTB="):
             continue
         for reading in entry.removeprefix("PDTB=").split(";"):
             kind, _, connective, at, arg1, arg2 = reading.split(":")[:6]
             tokens = _numbers(at)
-            if kind == "Explicit" and connective.lower() in MARKERS and len(tokens) == 1:
-                yield GoldConnective(connective.lower(), min(tokens), _numbers(arg1), _numbers(arg2))
+            marker = language.markers.get(connective.lower())
+            if kind == "Explicit" and marker is not None and len(tokens) == 1:
+                yield GoldConnective(marker.relation, min(tokens), _numbers(arg1), _numbers(arg2))
 
 
 def _numbers(text: str) -> frozenset[int]:
@@ -187,9 +191,10 @@ def _tokens_in(span: Span, tokens: Sequence[Span]) -> Iterable[int]:
     return (index for index, (start, end) in enumerate(tokens) if start >= span[0] and end <= span[1])
 
 
-def selftest(path: Path, *, parser: str = "bundled") -> dict[str, Any]:
+def selftest(path: Path, *, parser: str = "bundled", language: str = "english") -> dict[str, Any]:
     """Scores under `gold_trees` (the rules alone) and `raw_text` (rules and parser together)."""
-    documents = read_conllu(path)
+    spoken = load_language(language)
+    documents = read_conllu(path, spoken)
     if not any(document.connectives for document in documents):
         raise BadRequest(
             f"{path}: no explicit connectives (PDTB=Explicit:... in the last column); nothing to score against"
@@ -197,8 +202,8 @@ def selftest(path: Path, *, parser: str = "bundled") -> dict[str, Any]:
     trees = [sentence.tree for document in documents for sentence in document.sentences if sentence.tree is not None]
     scheme = scheme_of({label for tree in trees for label in tree.deps}, source=str(path))
     on_trees, on_text = Score(), Score()
-    annotations = Annotator(parser).annotate_many(document.text for document in documents)
+    annotations = Annotator(parser, language=language).annotate_many(document.text for document in documents)
     for document, annotation in zip(documents, annotations, strict=True):
-        on_trees.add(annotate_sentences(document.text, document.sentences, scheme), document)
+        on_trees.add(annotate_sentences(document.text, document.sentences, scheme, spoken), document)
         on_text.add(annotation, document)
     return {"gold_trees": on_trees.as_dict(), "raw_text": on_text.as_dict()}

@@ -1,8 +1,8 @@
 """Parsers behind one interface: texts in, sentences with trees out. `load_parser` opens the one a user names.
 
-bundled        the spaCy pipeline that ships with the package (UD v2)
-spacy:NAME     any installed spaCy pipeline with a dependency parser and Penn tags, or a directory of one
-stanza         Stanza's English pipeline (UD v2; its models must be installed)
+bundled        the spaCy pipeline that ships with the package (English, UD v2)
+spacy:NAME     any installed spaCy pipeline with a dependency parser and the tags of the language, or a directory of one
+stanza         Stanza's pipeline for the language (UD v2; its models must be installed)
 corenlp:URL    a running CoreNLP server: version 4 prints UD v2, 3.x UD v1; a probe shows which
 
 Each library is imported when its parser is opened.
@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from discodvt.discourse.labels import MARKERS
+from discodvt.discourse.language import Language
+from discodvt.discourse.languages import ENGLISH
 from discodvt.discourse.trees import UD2, Scheme, Sentence, Tree, scheme_of
 from discodvt.errors import BadRequest, WorkFailed
 
 if TYPE_CHECKING:
-    from spacy.language import Language
+    from spacy.language import Language as Pipeline
     from spacy.tokens import Doc
 
 _SPACY_COLUMNS: list[int | str] = ["LOWER", "TAG", "DEP", "HEAD", "IDX", "LENGTH", "SENT_START", "IS_SPACE"]
@@ -33,7 +34,6 @@ _CORENLP_PROPERTIES = {
     "outputFormat": "json",
     "ssplit.newlineIsSentenceBreak": "two",
 }
-_CORENLP_PROBE = "The bread was baked at the mill by the man who gave her a loaf."
 
 
 class Parser(Protocol):
@@ -41,21 +41,23 @@ class Parser(Protocol):
 
     name: str
     scheme: Scheme
+    language: Language
 
     def parse(self, pieces: Sequence[str]) -> Iterable[list[Sentence]]:
         """The sentences of each piece; a sentence without any marker may come without its tree."""
         ...
 
 
-def load_parser(name: str = "bundled", *, all_trees: bool = False) -> Parser:
+def load_parser(name: str = "bundled", language: Language = ENGLISH, *, all_trees: bool = False) -> Parser:
     """Open the parser a user named; without `all_trees` a sentence without any marker may come without its tree."""
     kind, _, rest = name.partition(":")
     if kind in ("bundled", "spacy") and (kind == "spacy") == bool(rest):
-        return SpacyParser(name, str(bundled_path()) if kind == "bundled" else rest, all_trees=all_trees)
+        source = str(bundled_path()) if kind == "bundled" else rest
+        return SpacyParser(name, source, language=language, all_trees=all_trees)
     if name == "stanza":
-        return StanzaParser.open()
+        return StanzaParser.open(language)
     if kind == "corenlp" and rest:
-        return CoreNlpParser(rest)
+        return CoreNlpParser(rest, language)
     raise BadRequest(f"unknown parser {name!r}; use bundled, spacy:NAME, stanza or corenlp:URL")
 
 
@@ -67,17 +69,24 @@ def bundled_path() -> Path:
 class SpacyParser:
     """A loaded spaCy pipeline."""
 
-    def __init__(self, name: str, source: str, *, all_trees: bool = False) -> None:
+    def __init__(self, name: str, source: str, *, language: Language = ENGLISH, all_trees: bool = False) -> None:
         self.name = name
+        self.language = language
         self.all_trees = all_trees
         self.nlp = _load_spacy(source)
         if "parser" not in self.nlp.pipe_names:
             raise BadRequest(f"{name}: this spaCy pipeline has no `parser`; it has {', '.join(self.nlp.pipe_names)}")
         self.scheme = scheme_of(self.nlp.get_pipe("parser").labels, source=name)  # type: ignore[attr-defined]
+        if self.nlp.lang not in (language.code, "xx"):  # xx: trained on many languages
+            raise BadRequest(
+                f"parser {name}: a pipeline for `{self.nlp.lang}`, not for {language.name}; give a parser that was "
+                f"trained on {language.name} (spacy:NAME or stanza), or another `language`",
+                parameter="language",
+            )
         for _, component in self.nlp.pipeline:  # known for good, or a memory zone would forget them with its words
             for label in getattr(component, "labels", ()):
                 self.nlp.vocab.strings.add(label)
-        self._markers = np.array([self.nlp.vocab.strings.add(marker) for marker in MARKERS], dtype=np.uint64)
+        self._markers = np.array([self.nlp.vocab.strings.add(marker) for marker in language.markers], dtype=np.uint64)
 
     def parse(self, pieces: Sequence[str]) -> list[list[Sentence]]:
         with self.nlp.memory_zone():  # the vocabulary forgets the words of these pieces again: memory stays flat
@@ -113,10 +122,11 @@ class SpacyParser:
             heads=[link if 0 <= link < count and link != token else -1 for token, link in enumerate(links)],
             starts=begins.tolist(),
             ends=ends.tolist(),
+            language=self.language,
         )
 
 
-def _load_spacy(source: str) -> "Language":
+def _load_spacy(source: str) -> "Pipeline":
     import spacy
 
     try:
@@ -136,28 +146,32 @@ class StanzaParser:
     name = "stanza"
     scheme = UD2
 
-    def __init__(self, pipeline: Any) -> None:
+    def __init__(self, pipeline: Any, language: Language = ENGLISH) -> None:
         self.pipeline = pipeline
+        self.language = language
 
     @classmethod
-    def open(cls) -> "StanzaParser":
+    def open(cls, language: Language = ENGLISH) -> "StanzaParser":
         try:
             import stanza
         except ImportError:
             raise BadRequest("the stanza parser is not installed; pip install 'discodvt[stanza]'") from None
         try:
             options = {"processors": "tokenize,mwt,pos,lemma,depparse", "download_method": None, "verbose": False}
-            return cls(stanza.Pipeline("en", **options))
+            return cls(stanza.Pipeline(language.code, **options), language)
         except Exception as error:  # stanza raises its own and requests' errors here, none of them exported
             first = str(error).splitlines()[0]
-            raise BadRequest(f"stanza's English models: {first}; run `stanza.download('en')` once") from None
+            raise BadRequest(
+                f"stanza's models for {language.name}: {first}; run `stanza.download('{language.code}')` once"
+            ) from None
 
     def parse(self, pieces: Sequence[str]) -> Iterator[list[Sentence]]:
         for piece in pieces:
-            yield [_stanza_sentence(sentence) for sentence in self.pipeline(piece).sentences] if piece.strip() else []
+            found = self.pipeline(piece).sentences if piece.strip() else ()
+            yield [_stanza_sentence(sentence, self.language) for sentence in found]
 
 
-def _stanza_sentence(sentence: Any) -> Sentence:
+def _stanza_sentence(sentence: Any, language: Language) -> Sentence:
     spans = [(token.start_char, token.end_char) for token in sentence.tokens for _ in token.words]
     words = sentence.words
     tree = Tree(
@@ -167,6 +181,7 @@ def _stanza_sentence(sentence: Any) -> Sentence:
         heads=[word.head - 1 for word in words],
         starts=[start for start, _ in spans],
         ends=[end for _, end in spans],
+        language=language,
     )
     return Sentence(tree.starts[0], tree.ends[-1], tree)
 
@@ -174,18 +189,19 @@ def _stanza_sentence(sentence: Any) -> Sentence:
 class CoreNlpParser:
     """A client of one server."""
 
-    def __init__(self, url: str, *, seconds: float = 300.0) -> None:
+    def __init__(self, url: str, language: Language = ENGLISH, *, seconds: float = 300.0) -> None:
+        self.language = language
         self.name = f"corenlp:{url}"
         self.url = url if "://" in url else f"http://{url}"
         if not self.url.startswith(("http://", "https://")):
             raise BadRequest(f"{url}: not an http address; give corenlp:http://HOST:PORT")
         self.seconds = seconds
-        probe = self._ask(_CORENLP_PROBE)["sentences"][0]["basicDependencies"]
+        probe = self._ask(language.probe)["sentences"][0]["basicDependencies"]
         self.scheme = scheme_of({edge["dep"] for edge in probe}, source=self.name)
 
     def parse(self, pieces: Sequence[str]) -> Iterator[list[Sentence]]:
         for piece in pieces:
-            yield list(_corenlp_sentences(piece, self._ask(piece))) if piece.strip() else []
+            yield list(_corenlp_sentences(piece, self._ask(piece), self.language)) if piece.strip() else []
 
     def _ask(self, text: str) -> dict[str, Any]:
         from urllib.error import URLError
@@ -205,7 +221,7 @@ class CoreNlpParser:
         return result
 
 
-def _corenlp_sentences(piece: str, answer: dict[str, Any]) -> Iterator[Sentence]:
+def _corenlp_sentences(piece: str, answer: dict[str, Any], language: Language) -> Iterator[Sentence]:
     place = _code_points(piece)
     for sentence in answer["sentences"]:
         tokens = sentence["tokens"]
@@ -220,6 +236,7 @@ def _corenlp_sentences(piece: str, answer: dict[str, Any]) -> Iterator[Sentence]
             heads=heads,
             starts=[place[token["characterOffsetBegin"]] for token in tokens],
             ends=[place[token["characterOffsetEnd"]] for token in tokens],
+            language=language,
         )
         yield Sentence(tree.starts[0], tree.ends[-1], tree)
 

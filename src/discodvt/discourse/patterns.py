@@ -1,29 +1,24 @@
 """Dependency patterns: which tokens of a sentence are discourse connectives, and what their two arguments are.
 
 Paper, appendix A.3.2 and its figure of patterns; DisSent (Nie et al., 2019). The labels come from the scheme's table,
-the checks here are grammar: an argument must be a clause; `so` and `still` must open theirs; words of a longer
-connective (so that, as if, if ... then, not only ... but also) are not markers by themselves.
+words, tags and exceptions from the tree's language; the checks here are grammar: an argument must be a clause; some
+markers must open theirs; words of a longer connective are not markers by themselves. Examples are English.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from discodvt.discourse.labels import MARKERS
+from discodvt.discourse.language import Marker
 from discodvt.discourse.trees import Scheme, Tree
 
-FINITE_TAGS = frozenset(("VB", "VBD", "VBP", "VBZ", "MD"))
-WH_TAGS = frozenset(("WRB", "WP", "WDT", "WP$"))
-_MARKERS = frozenset(MARKERS)
-_SUBORDINATORS = frozenset(("although", "because", "before", "after", "as"))
-_OPENERS = frozenset(("so", "still"))
-_OPENING = frozenset("“‘«([{—–")
+_AMBIGUOUS = frozenset("\"'-`")  # may open or close
 
 
 @dataclass(frozen=True, slots=True)
 class Connective:
     """A marker in its sentence, with the tokens of its arguments; no Arg1 means the sentence before is Arg1."""
 
-    marker: str
+    relation: str  # what the marker stands for
     token: int
     arg1: frozenset[int] | None
     arg2: frozenset[int]
@@ -31,23 +26,23 @@ class Connective:
 
 def find_connectives(tree: Tree, scheme: Scheme) -> Iterator[Connective]:
     """Every connective of the sentence, left to right."""
+    markers = tree.language.markers
     for token, word in enumerate(tree.words):
-        if word in _MARKERS:
-            found = _connective(tree, scheme, token)
+        if word in markers:
+            found = _connective(tree, scheme, token, markers[word])
             if found is not None:
                 yield found
 
 
-def _connective(tree: Tree, scheme: Scheme, token: int) -> Connective | None:
-    marker = tree.words[token]
-    if _in_longer_connective(tree, scheme, token):
+def _connective(tree: Tree, scheme: Scheme, token: int, marker: Marker) -> Connective | None:
+    if tree.language.in_longer_connective(tree, scheme, token):
         return None
-    if marker == "and":
+    if marker.family == "coordinator":
         heads = _coordination(tree, scheme, token)
-    elif marker in _SUBORDINATORS:
+    elif marker.family == "subordinator":
         heads = _subordination(tree, scheme, token)
     else:
-        heads = _adverb(tree, scheme, token)
+        heads = _adverb(tree, scheme, token, marker)
     if heads is None:
         return None
     first, second = heads
@@ -55,9 +50,9 @@ def _connective(tree: Tree, scheme: Scheme, token: int) -> Connective | None:
     if first is not None and not _is_clause(tree, scheme, second):
         arg2 = set(range(token + 1, len(tree)))  # a fragment: what follows belongs to it
     if first is None:
-        return Connective(marker, token, None, frozenset(arg2))
+        return Connective(marker.relation, token, None, frozenset(arg2))
     arg1 = _argument(tree, first, without=second) - arg2 - {token}
-    return Connective(marker, token, frozenset(arg1), frozenset(arg2)) if arg1 and arg2 else None
+    return Connective(marker.relation, token, frozenset(arg1), frozenset(arg2)) if arg1 and arg2 else None
 
 
 # --- the three families of markers: each returns the heads of (Arg1 or None, Arg2), or None for no relation ---
@@ -65,15 +60,14 @@ def _connective(tree: Tree, scheme: Scheme, token: int) -> Connective | None:
 
 def _coordination(tree: Tree, scheme: Scheme, token: int) -> tuple[int | None, int] | None:
     """`and` between two clauses, or before the first one of a sentence."""
-    pattern = scheme.patterns["and"]
-    if tree.deps[token] not in pattern.binds or tree.heads[token] < 0:
+    if tree.deps[token] not in scheme.coordinators or tree.heads[token] < 0:
         return None
     first, second = _conjuncts(tree, scheme, token)
     if second < token or not _is_clause(tree, scheme, second):
         return None
     if first is None:
         return (None, second) if _opens_sentence(tree, scheme, token) else None
-    if tree.tags[second] in ("VBZ", "VBD"):
+    if tree.tags[second] in tree.language.tensed_tags:
         first = _finite_above(tree, scheme, first)
     if not _is_clause(tree, scheme, first) or _is_one_clause(tree, scheme, first, token, second):
         return None
@@ -82,12 +76,11 @@ def _coordination(tree: Tree, scheme: Scheme, token: int) -> tuple[int | None, i
 
 def _subordination(tree: Tree, scheme: Scheme, token: int) -> tuple[int | None, int] | None:
     """A clause opened by its marker, and the clause it hangs on."""
-    pattern = scheme.patterns[tree.words[token]]
     gerund = next(tree.dependents(token, scheme.gerunds), None)
     if gerund is not None:
         return (_clause_above(tree, scheme, tree.heads[token]), gerund) if tree.heads[token] >= 0 else None
     second = tree.heads[token]
-    if second < 0 or tree.deps[token] not in pattern.binds or not _is_clause(tree, scheme, second):
+    if second < 0 or tree.deps[token] not in scheme.marks or not _is_clause(tree, scheme, second):
         return None
     if any(child < token for child in tree.dependents(second, scheme.subjects | scheme.copulas)):
         return None  # "that is because ...": a predicate, not an argument
@@ -96,34 +89,37 @@ def _subordination(tree: Tree, scheme: Scheme, token: int) -> tuple[int | None, 
         top = second  # "..., but only because ...": a reason set beside what it explains
     if tree.heads[top] < 0:
         return (None, second) if _opens_sentence(tree, scheme, token) else None
-    if tree.deps[top] not in pattern.joins | {"conj"}:
+    if tree.deps[top] not in scheme.clauses | {"conj"}:
         return None
     return _clause_above(tree, scheme, tree.heads[top]), second
 
 
-def _adverb(tree: Tree, scheme: Scheme, token: int) -> tuple[int | None, int] | None:
+def _adverb(tree: Tree, scheme: Scheme, token: int, marker: Marker) -> tuple[int | None, int] | None:
     """so, then, also, still: an adverb of Arg2, which stands beside Arg1 or opens a sentence."""
-    marker = tree.words[token]
-    pattern = scheme.patterns[marker]
     second = tree.heads[token]
-    if second < 0 or tree.deps[token] not in pattern.binds:
+    if second < 0 or tree.deps[token] not in (scheme.connectives if marker.also_conjunction else scheme.adverbs):
         return None
+    joins = scheme.loose
+    if marker.also_conjunction:
+        joins |= scheme.clauses
+    if marker.before_fragments:
+        joins |= scheme.fragments
     opening = _opens_clause(tree, scheme, token, second)
-    if marker in _OPENERS and not opening:
+    if marker.opens_clause and not opening:
         return None
-    if marker == "so" and (token > second or not _is_finite(tree, scheme, second)):
+    if marker.also_conjunction and (token > second or not _is_finite(tree, scheme, second)):
         return None
     governor = tree.heads[second]
-    fragment = marker == "still" and tree.deps[second] in pattern.joins and governor < token and tree.is_verb(governor)
+    fragment = marker.before_fragments and tree.deps[second] in joins and governor < token and tree.is_verb(governor)
     if not fragment and not _is_clause(tree, scheme, second):
         return None
-    if tree.deps[second] in pattern.joins and tree.heads[second] >= 0:
+    if tree.deps[second] in joins and tree.heads[second] >= 0:
         first = _preceding_conjunct(tree, scheme, second) if tree.deps[second] == "conj" else tree.heads[second]
         first = _clause_above(tree, scheme, first)
         if first < second:
             return first, second
     if tree.heads[second] < 0:
-        particle = tree.deps[token] in scheme.particles or (marker == "so" and tree.is_final_question())
+        particle = tree.deps[token] in scheme.particles or (marker.also_conjunction and tree.is_final_question())
         return None if particle and _opens_sentence(tree, scheme, token) else (None, second)
     return (None, second) if _opens_sentence(tree, scheme, token) else None
 
@@ -167,7 +163,7 @@ def _is_clause(tree: Tree, scheme: Scheme, head: int) -> bool:
     """
     if any(tree.dependents(head, scheme.subjects | scheme.copulas)):
         return True
-    if tree.tags[head] in FINITE_TAGS:
+    if tree.tags[head] in tree.language.finite_tags:
         return True
     if tree.is_verb(head):
         return tree.deps[head] not in ("amod", "compound", "nmod", "nsubj", "obj", "dobj", "pobj")
@@ -178,7 +174,9 @@ def _is_clause(tree: Tree, scheme: Scheme, head: int) -> bool:
 
 def _is_finite(tree: Tree, scheme: Scheme, head: int) -> bool:
     """A clause with a subject or a finite or imperative verb."""
-    return tree.tags[head] in FINITE_TAGS or any(tree.dependents(head, scheme.subjects | scheme.auxiliaries))
+    return tree.tags[head] in tree.language.finite_tags or any(
+        tree.dependents(head, scheme.subjects | scheme.auxiliaries)
+    )
 
 
 def _clause_above(tree: Tree, scheme: Scheme, token: int) -> int:
@@ -190,7 +188,7 @@ def _clause_above(tree: Tree, scheme: Scheme, token: int) -> int:
 
 def _finite_above(tree: Tree, scheme: Scheme, token: int) -> int:
     """The nearest finite clause at or above a gerund or infinitive: a finite verb is coordinated with its like."""
-    while tree.tags[token] in ("VBG", "VB") and tree.heads[token] >= 0 and tree.heads[token] < token:
+    while tree.tags[token] in tree.language.nonfinite_tags and tree.heads[token] >= 0 and tree.heads[token] < token:
         if any(tree.dependents(token, scheme.auxiliaries | scheme.subjects)):
             break
         token = tree.heads[token]
@@ -201,7 +199,9 @@ def _is_one_clause(tree: Tree, scheme: Scheme, first: int, token: int, second: i
     """Verbs joined below the clause: open complements ("wanted to sit and eat"), clauses that wh-words make a noun of
     ("who she is and what she wants"), bare verbs side by side that share an object or have none ("cut and edit it")."""
     following = token + 1
-    if tree.deps[first] == "xcomp" or (tree.heads[following] == second and tree.tags[following] in WH_TAGS):
+    if tree.deps[first] == "xcomp" or (
+        tree.heads[following] == second and tree.tags[following] in tree.language.question_tags
+    ):
         return True
     if first != token - 1 or second != token + 1 or any(tree.dependents(second, scheme.subjects)):
         return False
@@ -222,23 +222,6 @@ def _opens_sentence(tree: Tree, scheme: Scheme, token: int) -> bool:
     return all(tree.deps[node] in light or tree.is_punctuation(node) for node in range(token))
 
 
-def _in_longer_connective(tree: Tree, scheme: Scheme, token: int) -> bool:
-    """so that, as if, as though, as long/soon as, if ... then, not only ... but also, and so on."""
-    words, marker = tree.words, tree.words[token]
-    following = words[token + 1] if token + 1 < len(tree) else ""
-    before = words[max(token - 2, 0) : token]
-    if marker == "so":
-        return following in ("that", "as") and tree.deps[token + 1] in scheme.marks | {"fixed", "mwe"}
-    if marker == "as":
-        return following in ("if", "though") or (list(before) in (["as", "long"], ["as", "soon"]))
-    if marker == "also":
-        return "but" in before and "only" in words[:token]
-    if marker == "then":
-        conditions = (child for child in tree.dependents(tree.heads[token], ("advcl",)) if child < token)
-        return any("if" in (words[node] for node in tree.children[child]) for child in conditions)
-    return False
-
-
 def _argument(tree: Tree, head: int, *, without: int | None = None) -> set[int]:
     """The tokens of a clause; `without` leaves out another argument and all that is set beside it from there on."""
     beside: set[int] = set()
@@ -251,8 +234,9 @@ def _argument(tree: Tree, head: int, *, without: int | None = None) -> set[int]:
         tokens.pop()
     found = set(tokens)
     if tokens:
+        opening = tree.language.opening - _AMBIGUOUS
         after = tokens[-1] + 1
-        while after < len(tree) and tree.is_punctuation(after) and tree.words[after] not in _OPENING:
+        while after < len(tree) and tree.is_punctuation(after) and tree.words[after] not in opening:
             found.add(after)
             after += 1
     return found

@@ -1,24 +1,23 @@
 """A sentence as a dependency tree, the only form in which the patterns see text, and what the labels of a tree mean.
 
-There is one table per dependency scheme: how a marker hangs on its clause (Arg2) and that clause on the other (Arg1).
-The rules that read the tables are in `patterns`; a parser's labels decide which table is used (`scheme_of`). A row
-reads: the marker hangs on the head of Arg2 by one of `binds`, and the head of Arg2 hangs on the head of Arg1 by one of
-`joins`, both in one sentence. Where the head of Arg2 is the sentence's own, Arg1 is the sentence before (the paper's
-*next sentence* pattern).
+There is one table per dependency scheme: by which labels a marker of each family hangs on its clause (Arg2), and that
+clause on the other (Arg1), both in one sentence. Where the head of Arg2 is the sentence's own, Arg1 is the sentence
+before (the paper's *next sentence* pattern). The rules that read the tables are in `patterns`; a parser's labels decide
+which table is used (`scheme_of`). Words and tags are those of a language: `discodvt.discourse.languages`.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from discodvt.discourse.language import Language
+from discodvt.discourse.language import words as _labels
+from discodvt.discourse.languages import ENGLISH
 from discodvt.errors import BadRequest
-
-VERB_TAGS = frozenset(("VB", "VBD", "VBG", "VBN", "VBP", "VBZ", "MD"))
-PUNCTUATION_TAGS = frozenset((",", ".", ":", "``", "''", "-LRB-", "-RRB-", "HYPH", "NFP", "$,", "SYM", "_SP"))
 
 
 @dataclass(slots=True)
 class Tree:
-    """Tokens of one sentence with Penn tags, dependency labels and head positions; offsets are into the story.
+    """Tokens of one sentence with tags, dependency labels and head positions; offsets are into the story.
 
     `heads[i]` is the position of token i's head in the sentence, or -1 at the root.
     """
@@ -29,6 +28,7 @@ class Tree:
     heads: Sequence[int]
     starts: Sequence[int]
     ends: Sequence[int]
+    language: Language = ENGLISH
     children: list[list[int]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,10 +56,10 @@ class Tree:
         return found
 
     def is_punctuation(self, token: int) -> bool:
-        return self.deps[token] == "punct" or self.tags[token] in PUNCTUATION_TAGS
+        return self.deps[token] == "punct" or self.tags[token] in self.language.punctuation_tags
 
     def is_verb(self, token: int) -> bool:
-        return self.tags[token] in VERB_TAGS
+        return self.language.is_verb(self.tags[token])
 
     def is_final_question(self) -> bool:
         return any(word == "?" for word in self.words[-2:])
@@ -75,14 +75,6 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
-    """One row of a table; see the module's text."""
-
-    binds: frozenset[str]
-    joins: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Scheme:
     """What the patterns must know of a dependency scheme."""
 
@@ -94,33 +86,15 @@ class Scheme:
     complements: frozenset[str]  # what only verbs (and few adjectives) govern
     particles: frozenset[str]
     coordinator_on_first: bool  # True: "and" hangs on the first conjunct; False: on the second
-    patterns: Mapping[str, Pattern]
+    connectives: frozenset[str]  # of a marker that is an adverb to some parsers, a conjunction to others ("so")
+    clauses: frozenset[str]  # dependent clauses
+    loose: frozenset[str]  # clauses set side by side
+    fragments: frozenset[str]  # what is less than a clause but may follow a marker ("... still miles from home")
     copulas: frozenset[str] = frozenset()
     gerunds: frozenset[str] = frozenset()  # by which the head of Arg2 hangs on the marker itself ("after" -> "leaving")
     marks: frozenset[str] = frozenset(("mark",))
-
-
-def _labels(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-def _patterns(*, so: str, clauses: str, loose: str, fragments: str) -> dict[str, Pattern]:
-    """The ten rows. `clauses`: labels of dependent clauses; `loose`: of clauses set side by side; `fragments`: of what
-    is less than a clause but may follow `still` ("... still miles from home")."""
-    subordinator = Pattern(_labels("mark"), _labels(clauses))
-    adverb = Pattern(_labels("advmod"), _labels(loose))
-    return {
-        "although": subordinator,
-        "because": subordinator,
-        "before": subordinator,
-        "after": subordinator,
-        "as": subordinator,
-        "so": Pattern(_labels(so), _labels(clauses) | _labels(loose)),
-        "then": adverb,
-        "also": adverb,
-        "still": Pattern(_labels("advmod"), _labels(loose) | _labels(fragments)),
-        "and": Pattern(_labels("cc"), _labels("conj")),
-    }
+    adverbs: frozenset[str] = frozenset(("advmod",))
+    coordinators: frozenset[str] = frozenset(("cc",))
 
 
 UD2 = Scheme(
@@ -133,12 +107,10 @@ UD2 = Scheme(
     complements=_labels("obj iobj xcomp ccomp obl aux aux:pass"),
     particles=_labels("discourse"),
     coordinator_on_first=False,
-    patterns=_patterns(
-        so="advmod mark cc discourse",
-        clauses="advcl advcl:relcl acl acl:relcl ccomp obl dep parataxis",
-        loose="conj parataxis advcl dep appos",
-        fragments="obl:unmarked obl:npmod obl:tmod",
-    ),
+    connectives=_labels("advmod mark cc discourse"),
+    clauses=_labels("advcl advcl:relcl acl acl:relcl ccomp obl dep parataxis"),
+    loose=_labels("conj parataxis advcl dep appos"),
+    fragments=_labels("obl:unmarked obl:npmod obl:tmod"),
 )
 
 CLEARNLP = Scheme(
@@ -151,12 +123,10 @@ CLEARNLP = Scheme(
     particles=_labels("intj"),
     coordinator_on_first=True,
     gerunds=_labels("pcomp"),
-    patterns=_patterns(
-        so="advmod mark cc intj",
-        clauses="advcl acl relcl ccomp dep parataxis",
-        loose="conj parataxis advcl dep ccomp",
-        fragments="npadvmod",
-    ),
+    connectives=_labels("advmod mark cc intj"),
+    clauses=_labels("advcl acl relcl ccomp dep parataxis"),
+    loose=_labels("conj parataxis advcl dep ccomp"),
+    fragments=_labels("npadvmod"),
 )
 
 UD1 = Scheme(
@@ -169,12 +139,10 @@ UD1 = Scheme(
     complements=_labels("dobj iobj xcomp ccomp aux auxpass"),
     particles=_labels("discourse"),
     coordinator_on_first=True,
-    patterns=_patterns(
-        so="advmod mark cc dep discourse",
-        clauses="advcl acl acl:relcl ccomp nmod dep parataxis",
-        loose="conj parataxis advcl dep",
-        fragments="nmod:npmod nmod:tmod",
-    ),
+    connectives=_labels("advmod mark cc dep discourse"),
+    clauses=_labels("advcl acl acl:relcl ccomp nmod dep parataxis"),
+    loose=_labels("conj parataxis advcl dep"),
+    fragments=_labels("nmod:npmod nmod:tmod"),
 )
 
 SCHEMES = {scheme.name: scheme for scheme in (UD2, CLEARNLP, UD1)}

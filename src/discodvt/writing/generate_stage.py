@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discodvt.artefacts import OutputFile, file_hash, open_output_file
 from discodvt.errors import BadRequest
+from discodvt.executors import HERE, Place
 from discodvt.writing.prompts import Prompt, story_ids
 from discodvt.writing.sampling import SamplingParams
 from discodvt.writing.story import Request, Story
@@ -41,18 +42,28 @@ def write_stories(
     batch_size: int = 32,
     output: Path | None = None,
     overwrite: bool = False,
+    model: str | None = None,
+    place: Place = HERE,
 ) -> Iterator[Story]:
-    """Write `stories_each` stories to every prompt; those a file already holds come first, read from it."""
+    """Write `stories_each` stories to every prompt; those a file already holds come first, read from it.
+
+    In another place than HERE the stories are cut into shards (`discodvt.writing.sharded`), whose workers open `model`
+    as `writer` was opened.
+    """
     ids = story_ids(prompts, stories_each)
 
-    def written_from(first: int) -> Iterator[Story]:
-        requests = (
+    def requests_from(first: int) -> Iterator[Request]:
+        return (
             Request(prompts[index // stories_each].text, index=index, plan=plan, seed=seed, id=ids[index])
             for index in range(first, len(ids))
         )
-        return in_order(writer.write_many(requests, params, batch_size=batch_size), first)
+
+    def written_from(first: int) -> Iterator[Story]:
+        return in_order(writer.write_many(requests_from(first), params, batch_size=batch_size), first)
 
     if output is None:
+        if not place.here:
+            raise BadRequest("`workers`: for stories kept in a file; give an `output`", ("workers", "output"))
         yield from written_from(0)
         return
     config = {
@@ -67,9 +78,15 @@ def write_stories(
     }
     with open_stories(output, ids, config=config, overwrite=overwrite) as file:
         yield from islice(read_stories(output), file.held) if file.held else ()
-        for story in written_from(file.held):
-            file.add(story)
-            yield story
+        if place.here:
+            for story in written_from(file.held):
+                file.add(story)
+                yield story
+        elif not file.output.complete:
+            from discodvt.writing.sharded import WriterSource, write_in_shards
+
+            source = WriterSource.of(model, int8=writer.int8, batch_size=batch_size)
+            yield from write_in_shards(file, list(requests_from(0)), params, source=source, place=place)
         if not file.output.complete:
             file.output.finish(stories=len(ids))
 

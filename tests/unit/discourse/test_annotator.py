@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from discodvt.discourse import LABELS, Annotation, Annotator
 from discodvt.discourse.annotation import mend_sentences
 from discodvt.discourse.annotator import pieces
+from discodvt.discourse.languages import ENGLISH
 from discodvt.discourse.trees import UD2, Sentence, Tree
 
 WORDS = st.sampled_from(
@@ -93,6 +94,7 @@ class WatchedParser:
 
     name = "watched"
     scheme = UD2
+    language = ENGLISH
 
     def __init__(self) -> None:
         self.sizes: list[int] = []

@@ -1,6 +1,7 @@
 """Other parsers by option: CoreNLP over HTTP, Stanza's documents, spaCy pipelines; unknown ones are refused clearly."""
 
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -12,6 +13,7 @@ import pytest
 import spacy
 
 from discodvt.discourse import Annotator
+from discodvt.discourse.languages import GERMAN, load_language
 from discodvt.discourse.parsers import StanzaParser, load_parser
 from discodvt.discourse.trees import CLEARNLP, UD1, UD2, scheme_of
 from discodvt.errors import BadRequest, WorkFailed
@@ -135,3 +137,37 @@ def test_all_trees_gives_sentences_without_a_marker_theirs() -> None:
     assert [sentence.tree is None for sentence in some] == [True, False]
     assert [sentence.tree is None for sentence in every] == [False, False]
     assert [(sentence.start, sentence.end) for sentence in some] == [(0, 14), (15, 42)]
+
+
+def test_a_parser_of_another_language_is_refused() -> None:
+    with pytest.raises(BadRequest, match="bundled: a pipeline for `en`, not for german") as error:
+        Annotator(language="german")
+    assert error.value.parameters == ("language",)
+    with pytest.raises(BadRequest, match="'klingon': known are english, german"):
+        Annotator(language="klingon")
+
+
+def test_a_spacy_pipeline_of_another_language_reads_its_markers(tmp_path: Path) -> None:
+    nlp = spacy.blank("de")
+    parser = nlp.add_pipe("parser")
+    for label in UD2.signs:
+        parser.add_label(label)  # type: ignore[attr-defined]
+    nlp.initialize()
+    nlp.to_disk(tmp_path / "german")
+    opened = load_parser(f"spacy:{tmp_path / 'german'}", load_language("de"))
+    sentences = list(opened.parse(["Er blieb, weil es regnete.", "He stayed because it rained."]))
+    trees = [sentence.tree for each in sentences for sentence in each if sentence.tree is not None]
+    held = [word for tree in trees for word in tree.words]
+    assert "weil" in held  # a sentence without a marker of the language comes without its tree
+    assert "because" not in held
+    assert all(tree.language is GERMAN for tree in trees)
+    with pytest.raises(BadRequest, match="for `de`, not for english"):
+        load_parser(f"spacy:{tmp_path / 'german'}")
+
+
+def test_stanza_is_opened_for_the_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[str] = []
+    pipeline = SimpleNamespace(Pipeline=lambda code, **_: codes.append(code) or stanza_document)
+    monkeypatch.setitem(sys.modules, "stanza", pipeline)  # type: ignore[arg-type]
+    assert load_parser("stanza", GERMAN).language is GERMAN
+    assert codes == ["de"]

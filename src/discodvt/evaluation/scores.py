@@ -14,7 +14,7 @@ from discodvt.evaluation.intervals import Resampler, interval, make_resampler, r
 from discodvt.evaluation.metric import Direction, Floats, Metric, Unit
 from discodvt.evaluation.metrics.bleu import bleu
 from discodvt.evaluation.metrics.distinct import distinct, length_corrected_distinct
-from discodvt.evaluation.metrics.jaccard import Jaccard
+from discodvt.evaluation.metrics.jaccard import jaccard
 from discodvt.evaluation.metrics.ngrams import count_ngrams
 from discodvt.evaluation.metrics.repetition import LookBack, finish_rate, lengths, repetition
 from discodvt.evaluation.metrics.word_tokens import Text, WordTokens, intern, read_texts
@@ -112,14 +112,14 @@ def metrics_of(
     """The metric families of a mode, their statistics counted; `alongside` are further systems to be compared with."""
     ours, theirs = system.tokens, reference.tokens
     grams = count_ngrams([ours, theirs], (1, 2, 3))
-    jaccard, repeats = Jaccard(grams, ours.tokenizer), repetition(ours, look_back=look_back)
+    overlap, repeats = jaccard(grams, ours.tokenizer), repetition(ours, look_back=look_back)
     if mode == "paper":
-        return [bleu(ours, theirs, grams), jaccard, distinct(ours, theirs), repeats]
+        return [bleu(ours, theirs, grams), overlap, distinct(ours, theirs), repeats]
     if mode != "modern":
         raise BadRequest(f"mode: found {mode!r}, expected paper or modern")
     from discodvt.evaluation.metrics.bleu import corpus_bleu  # sacrebleu is only for this mode
 
-    found: list[Metric] = [corpus_bleu(system.texts, reference.texts), jaccard]
+    found: list[Metric] = [corpus_bleu(system.texts, reference.texts), overlap]
     found += [length_corrected_distinct(ours, alongside=(theirs, *alongside)), repeats, lengths(ours, theirs)]
     if system.finishes is not None:
         found.append(finish_rate(system.finishes))

@@ -58,8 +58,10 @@ class Drawing:
 
     def save(self, path: Path) -> None:
         """Write the figure as SVG, PDF or PNG (a picture on white), by the suffix of `path`."""
-        kinds = {".svg": lambda: self.svg().encode(), ".pdf": self.pdf, ".png": lambda: self._saved("png", dpi=150)}
-        path.write_bytes(kinds[path.suffix]())
+        if path.suffix == ".png":
+            path.write_bytes(self._saved("png", dpi=150))
+        else:
+            path.write_bytes(self.pdf() if path.suffix == ".pdf" else self.svg().encode())
 
     def _saved(self, kind: str, **options: Any) -> bytes:
         buffer = BytesIO()

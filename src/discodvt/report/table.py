@@ -151,14 +151,12 @@ def _templates() -> "Environment":
     """Templates of text files, with signs that LaTeX leaves free; what they print is escaped by their filters."""
     from jinja2 import Environment, PackageLoader
 
-    signs = {"block_start_string": "<%", "block_end_string": "%>"}
-    signs |= {"variable_start_string": "<<", "variable_end_string": ">>", "comment_start_string": "<#"}
     environment = Environment(
-        loader=PackageLoader("discodvt.report"),
+        *("<%", "%>", "<<", ">>", "<#", "#>"),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        **signs,
+        loader=PackageLoader("discodvt.report"),
     )
     environment.filters |= {"paragraph": escaping.markdown, "cell": escaping.markdown_cell, "tex": escaping.latex}
     return environment

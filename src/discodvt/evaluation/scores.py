@@ -84,9 +84,8 @@ def read_systems(
 ) -> tuple[list[System], System]:
     """Check that everything is there once for each story, and intern all tokens together."""
     lists = [("stories", each) for each in systems] + [("references", references), ("prompts", prompts)]
-    sizes = [
-        (len(each), what) for what, each in (*lists, *(("finishes", each) for each in finishes)) if each is not None
-    ]
+    lists += [("finishes", each) for each in finishes]
+    sizes = [(len(each), what) for what, each in lists if each is not None]
     if len({size for size, _ in sizes}) > 1:
         found = ", ".join(f"{size} {what}" for size, what in sizes)
         raise BadRequest(f"found {found}; give one of each for every story")
@@ -144,8 +143,6 @@ def score(metric: Metric, resampler: Resampler, replicates: Floats | None) -> di
     rows = zip(metric.names, metric.definitions, values.tolist(), low, high, strict=True)
     few = metric.too_few
     return {
-        name: Score(
-            name, value, below, above, n, f"{definition}|{suffix}", metric.direction, metric.unit, few.get(name)
-        )
-        for name, definition, value, below, above in rows
+        name: Score(name, value, below, above, n, f"{said}|{suffix}", metric.direction, metric.unit, few.get(name))
+        for name, said, value, below, above in rows
     }

@@ -21,15 +21,8 @@ _HOMES = {
     "StoryWriter": "discodvt.writing",
 }
 __all__ = [
-    "Annotation",
-    "Annotator",
-    "DiscoDVT",
-    "DiscoDVTConfig",
-    "Mention",
-    "PlanPrior",
-    "PlanPriorConfig",
-    "StoryWriter",
-]
+    "Annotation", "Annotator", "DiscoDVT", "DiscoDVTConfig", "Mention", "PlanPrior", "PlanPriorConfig", "StoryWriter",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from discodvt.discourse import Annotation, Annotator, Mention

@@ -66,25 +66,15 @@ def _memory(scale: float) -> BenchRow:
         for count in (round(FEW * scale), round(MANY * scale)):
             texts = (" ".join(rng.sample(sentences, 2)) for _ in range(count))
             peaks.append(_annotate(_corpus(Path(place) / str(count), texts), workers=1))
-    note = f"{peaks[1] / 2**20:.0f} MiB"
-    return ratio_row(
-        f"peak memory, {MANY * scale:,.0f} / {FEW * scale:,.0f} stories", peaks[1:], peaks[:1], at_most=1.1, note=note
-    )
+    name = f"peak memory, {MANY * scale:,.0f} / {FEW * scale:,.0f} stories"
+    return ratio_row(name, peaks[1:], peaks[:1], at_most=1.1, note=f"{peaks[1] / 2**20:.0f} MiB")
 
 
 def _annotate(corpus: Path, *, workers: int) -> float:
     """Run the command on a corpus; returns its peak memory in bytes."""
     with TemporaryDirectory() as out:
-        command = [
-            sys.executable,
-            "-m",
-            "discodvt",
-            "annotate",
-            str(corpus),
-            str(Path(out) / "out"),
-            "--workers",
-            str(workers),
-        ]
+        words = ["annotate", corpus, Path(out) / "out", "--workers", workers]
+        command = [sys.executable, "-m", "discodvt", *map(str, words)]
         peak = 0
         with Popen(command, stdout=DEVNULL, stderr=DEVNULL) as process:
             while process.poll() is None:

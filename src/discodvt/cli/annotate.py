@@ -1,11 +1,13 @@
 """`discodvt annotate`: cut stories into EDUs and label the relations between them."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from discodvt.cli.console import err, out, print_json, progress
+from discodvt.cli.options import Json
 from discodvt.cli.places import On, Resources, Workers
 from discodvt.errors import BadRequest
 from discodvt.executors import Place
@@ -23,7 +25,7 @@ def annotate(
     show: Annotated[Path | None, typer.Option(help="Show one story (a text file, or - for standard input).")] = None,
     html: Annotated[Path | None, typer.Option(help="With --show: also write the story as an HTML page.")] = None,
     selftest: Annotated[Path | None, typer.Option(help="Score against the gold connectives of a CoNLL-U file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")] = False,
+    json: Json = False,
 ) -> None:
     """Cut every story into discourse units, with the relation between neighbours.
 
@@ -53,19 +55,17 @@ def _annotate_corpus(
 
     with progress() as bar:
         task = bar.add_task("annotating", total=None, rate="")
-
-        def advance(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
         parser, language = reader
         result = annotate_corpus(
-            corpus, target, parser=parser, language=language, place=place, overwrite=overwrite, progress=advance
+            *(corpus, target),
+            parser=parser,
+            language=language,
+            place=place,
+            overwrite=overwrite,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     facts = result.facts
-    relations: dict[str, int] = {}
-    for split in facts.values():
-        for label, count in split["relations"].items():
-            relations[label] = relations.get(label, 0) + count
+    relations = sum((Counter(split["relations"]) for split in facts.values()), Counter[str]())
     chart = target / "relations.png"
     if not chart.exists():
         write_relation_chart(relations, chart, title=f"Relations in {target.name}")
@@ -77,9 +77,9 @@ def _annotate_corpus(
     for split, fact in facts.items():
         known = sum(count for label, count in fact["relations"].items() if label != "unknown")
         neighbours = sum(fact["relations"].values())
-        stories = "1 story" if fact["stories"] == 1 else f"{fact['stories']:,} stories"
-        size = stories + (", 1 EDU" if fact["edus"] == 1 else f", {fact['edus']:,} EDUs")
-        out.print(f"{split}: {size}, {known:,} of {neighbours:,} neighbours labelled")
+        stories = f"{fact['stories']:,} {'story' if fact['stories'] == 1 else 'stories'}"
+        edus = f"{fact['edus']:,} {'EDU' if fact['edus'] == 1 else 'EDUs'}"
+        out.print(f"{split}: {stories}, {edus}, {known:,} of {neighbours:,} neighbours labelled")
     for marker, share in sorted(marker_shares(relations).items(), key=lambda item: -item[1]):
         out.print(f"{marker:>9} {'█' * round(60 * share)} {100 * share:.1f}%")
     err.print(f"annotated corpus in {target}, chart in {chart}")

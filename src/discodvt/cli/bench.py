@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from discodvt.cli.console import out, print_json
+from discodvt.cli.options import Json
 
 if TYPE_CHECKING:
     from discodvt.bench.rows import BenchRow
@@ -15,7 +16,6 @@ app = typer.Typer(help="Measure the project's speed and memory promises.", no_ar
 
 Rounds = Annotated[int, typer.Option(min=1, help="Interleaved rounds.")]
 Scale = Annotated[float, typer.Option(min=0.001, help="Share of the full amount of work.")]
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 
 
 @app.callback()

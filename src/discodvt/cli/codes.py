@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from discodvt.cli.console import err, out, print_json
+from discodvt.cli import console
+from discodvt.cli.options import Json, Resamples
+from discodvt.cli.score_table import score_table
 from discodvt.errors import BadRequest
 
 
@@ -35,13 +37,12 @@ app = typer.Typer(cls=_StudyFirst, help="Study, measure and compare the codes of
 
 Checkpoint = Annotated[Path, typer.Argument(help="A DiscoDVT: the directory of a `reconstruct` or `prior` run.")]
 Corpus = Annotated[Path, typer.Argument(help="An annotated corpus.")]
-Target = Annotated[Path, typer.Argument(metavar="OUT", help="Directory for the results.")]
+Out = Annotated[Path, typer.Argument(help="Directory for the results.")]
 Split = Annotated[str, typer.Option(help="Which split is read.")]
 MaxStories = Annotated[int | None, typer.Option(min=1, help="Read only the first stories of the split.")]
 PromptTokens = Annotated[int | None, typer.Option(min=1, help="Subwords of a prompt; default: as trained.")]
 StoryTokens = Annotated[int | None, typer.Option(min=8, help="Decoder positions of a story; default: as trained.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what OUT holds.")]
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 
 
 @app.callback()
@@ -53,7 +54,7 @@ def codes() -> None:
 def study(
     checkpoint: Checkpoint,
     corpus: Corpus,
-    target: Target,
+    out: Out,
     split: Split = "test",
     max_stories: MaxStories = None,
     example_stories: Annotated[int, typer.Option(min=0, help="Example stories shown on the page.")] = 12,
@@ -63,38 +64,29 @@ def study(
     json: Json = False,
 ) -> None:
     """Describe every code: phrases, markers, place, neighbours, examples; as JSON, CSV and a page."""
+    asked = dict(locals())
     from discodvt.evaluation.codes.study import PAGE, study_codes
     from discodvt.report.escaping import one_line
     from discodvt.report.pages import code_page
 
-    found = study_codes(
-        checkpoint,
-        corpus,
-        target,
-        split=split,
-        max_stories=max_stories,
-        example_stories=example_stories,
-        prompt_tokens=prompt_tokens,
-        story_tokens=story_tokens,
-        overwrite=overwrite,
-        page=code_page,
-    )
+    del asked["json"]
+    found = study_codes(**asked, page=code_page)
     if json:
-        print_json({name: value for name, value in found.items() if name != "told"})
+        console.print_json({name: value for name, value in found.items() if name != "told"})
         return
-    out.print(_usage(found), highlight=False)
+    console.out.print(_usage(found), highlight=False)
     for entry in found["codes"][:10]:
         phrases = ", ".join(f"“{one_line(gram['text'])}”" for gram in entry["grams"][:2])
         markers = ", ".join(f"{each['marker']} {each['share']:.0%}" for each in entry["markers"])
-        out.print(f"{entry['code']:>4} {entry['share']:6.1%}  {phrases}  {markers}", highlight=False)
-    err.print(f"the whole dictionary: {target / PAGE}", soft_wrap=True)
+        console.out.print(f"{entry['code']:>4} {entry['share']:6.1%}  {phrases}  {markers}", highlight=False)
+    console.err.print(f"the whole dictionary: {out / PAGE}", soft_wrap=True)
 
 
 @app.command("measure")
 def measure(
     checkpoint: Checkpoint,
     corpus: Corpus,
-    target: Target,
+    out: Out,
     split: Split = "test",
     against: Annotated[Path | None, typer.Option(metavar="DIR", help="A plain seq2seq to compare NLL with.")] = None,
     without_relations: Annotated[
@@ -107,40 +99,24 @@ def measure(
     train_stories: Annotated[int, typer.Option(min=10, help="Training stories the probe learns from.")] = 5000,
     prompt_tokens: PromptTokens = None,
     story_tokens: StoryTokens = None,
-    resamples: Annotated[
-        int, typer.Option(min=0, help="Bootstrap resamples for the intervals; 0: no intervals.")
-    ] = 1000,
+    resamples: Resamples = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the resamples and of the probe.")] = 0,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Measure reconstruction, what plans gain, relations and the prior on held-out stories, with intervals."""
+    asked = dict(locals())
     from discodvt.evaluation.codes.measure import measure_codes
 
-    with err.status("opening models") as status:
-        found = measure_codes(
-            checkpoint,
-            corpus,
-            target,
-            split=split,
-            against=against,
-            without_relations=without_relations,
-            prior=prior,
-            max_stories=max_stories,
-            train_stories=train_stories,
-            prompt_tokens=prompt_tokens,
-            story_tokens=story_tokens,
-            resamples=resamples,
-            seed=seed,
-            overwrite=overwrite,
-            status=status.update,
-        )
+    del asked["json"]
+    with console.err.status("opening models") as status:
+        found = measure_codes(**asked, status=status.update)
     if json:
-        print_json(found)
+        console.print_json(found)
         return
-    out.print(_usage(found), highlight=False)
-    rows = [(name, found["figures"][name]) for name in found["names"]]
-    out.print(_table(["figure", "value", "95% interval", "unit"], (_figure(name, each) for name, each in rows)))
+    console.out.print(_usage(found), highlight=False)
+    rows = (_figure(name, found["figures"][name]) for name in found["names"])
+    console.out.print(score_table(["figure", "value", "95% interval", "unit"], rows))
 
 
 @app.command("compare")
@@ -170,10 +146,10 @@ def compare(
 
         write_utilisation_chart(runs, plot)
     if json:
-        print_json(rows)
+        console.print_json(rows)
     else:
         headings = [HEADINGS.get(name, name.replace("_", " ")) for name in COMPARED]
-        out.print(_table(headings, ([_cell(row[name]) for name in COMPARED] for row in rows)))
+        console.out.print(score_table(headings, ([_cell(row[name]) for name in COMPARED] for row in rows)))
 
 
 def _usage(found: dict[str, Any]) -> str:
@@ -193,15 +169,3 @@ def _figure(name: str, figure: dict[str, Any]) -> list[str]:
 
 def _cell(value: Any) -> str:
     return f"{value:z.3f}" if isinstance(value, float) else str(value)
-
-
-def _table(headings: list[str], rows: Any) -> Any:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    return table

@@ -1,18 +1,17 @@
 """`discodvt discourse`: fit a relation classifier, and score stories on the discourse level with it."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
-from rich.table import Table
 
-from discodvt.cli.console import out, print_json, progress
-from discodvt.cli.score_table import interval, number, score_table
+from discodvt.cli import console
+from discodvt.cli.options import Json, Match, Resamples, ResampleSeed
+from discodvt.cli.score_table import compared, interval, number, score_table
 from discodvt.cli.train import show_events
 
 app = typer.Typer(help="Judge the discourse of stories: relations and markers.", no_args_is_help=True)
 
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what the directory holds.")]
 
 
@@ -24,7 +23,7 @@ def discourse() -> None:
 @app.command("fit")
 def fit(
     corpus: Annotated[Path, typer.Argument(help="An annotated corpus of human stories.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="Directory for the classifier.")],
+    out: Annotated[Path, typer.Argument(help="Directory for the classifier.")],
     encoder: Annotated[
         str,
         typer.Option(help="small, a DiscoDVT (its posterior), or a checkpoint: google-bert/bert-base-uncased."),
@@ -47,24 +46,10 @@ def fit(
     overwrite: Overwrite = False,
 ) -> None:
     """Fit a relation classifier to the marker pairs of an annotated corpus; stopped, it resumes."""
+    asked = dict(locals())
     from discodvt.evaluation.discourse.fit_stage import fit_classifier
 
-    events = fit_classifier(
-        corpus,
-        target,
-        encoder=encoder,
-        first=first,
-        drop_unknown=drop_unknown,
-        epochs=epochs,
-        first_epochs=first_epochs,
-        learning_rate=learning_rate,
-        pairs_per_step=pairs_per_step,
-        argument_tokens=argument_tokens,
-        shuffle_labels=shuffle_labels,
-        seed=seed,
-        overwrite=overwrite,
-    )
-    show_events(events, "fitting")
+    show_events(fit_classifier(**asked), "fitting")
 
 
 @app.command("score")
@@ -74,62 +59,36 @@ def score(
     classifier: Annotated[Path, typer.Option(help="A classifier made by `discodvt discourse fit`.")],
     split: Annotated[str, typer.Option(help="Which split of corpus directories.")] = "test",
     against: Annotated[Path | None, typer.Option(help="Another system's stories to the same prompts.")] = None,
-    by: Annotated[
-        Literal["id", "prompt"], typer.Option("--match", help="How stories of two systems find each other.")
-    ] = "id",
+    by: Annotated[Match, typer.Option("--match", help="How stories of two systems find each other.")] = "id",
     parser: Annotated[str, typer.Option(help="For stories without annotations; see `discodvt annotate`.")] = "bundled",
     swap_arg2: Annotated[
         Literal["none", "any", "same-marker"], typer.Option(help="A control: take Arg2 from another pair.")
     ] = "none",
-    resamples: Annotated[
-        int, typer.Option(min=0, help="Bootstrap resamples for the intervals; 0: no intervals.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the resamples.")] = 0,
-    target: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write discourse.json there.")] = None,
+    resamples: Resamples = 1000,
+    seed: ResampleSeed = 0,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write discourse.json there.")] = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Score the discourse of stories beside human ones: macro-accuracies, relation shares, entropy, divergence."""
+    asked = dict(locals())
     from discodvt.evaluation.discourse.score_stage import score_files
 
-    with progress() as bar:
+    del asked["json"]
+    with console.progress() as bar:
         task = bar.add_task("annotating", total=None, rate="")
-        found = score_files(
-            stories,
-            references,
-            classifier,
-            out=target,
-            against=against,
-            split=split,
-            by=by,
-            parser=parser,
-            swap_arg2=swap_arg2,
-            resamples=resamples,
-            seed=seed,
-            overwrite=overwrite,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
+        found = score_files(**asked, progress=lambda done, total: bar.update(task, completed=done, total=total))
     if json:
-        print_json(found)
+        console.print_json(found)
         return
-    out.print(_scores(found, stories.name))
-    if found["comparison"]:
-        out.print(_comparison(found["comparison"], stories.name, against.name if against else ""))
-
-
-def _scores(found: dict[str, Any], title: str) -> Table:
-    table = score_table(
-        f"{title}: {found['stories']} stories, {found['n_pairs']:,} marker pairs", "value", "95% interval", "human"
+    human = found["human"]["scores"]
+    scores = ((name, found["scores"][name]) for name in found["names"])
+    rows = (
+        [name, number(each), interval(each), number(human[name]) if name in human else "none"] for name, each in scores
     )
-    for name in found["names"]:
-        score, human = found["scores"][name], found["human"]["scores"].get(name)
-        table.add_row(name, number(score, "value"), interval(score), number(human, "value") if human else "none")
-    return table
-
-
-def _comparison(compared: dict[str, Any], a: str, b: str) -> Table:
-    table = score_table(f"{a} (a) against {b} (b)", "a", "b", "a - b", "95% interval", "stars")
-    for each in compared.values():
-        sides = (number(each["a"], "value"), number(each["b"], "value"), number(each, "difference"))
-        table.add_row(each["name"], *sides, interval(each), each["stars"])
-    return table
+    title = f"{stories.name}: {found['stories']} stories, {found['n_pairs']:,} marker pairs"
+    console.out.print(score_table(["score", "value", "95% interval", "human"], rows, title))
+    if against and found["comparison"]:
+        rows = ([each["name"], *compared(each), each["stars"]] for each in found["comparison"].values())
+        headings = ["score", "a", "b", "a - b", "95% interval", "stars"]
+        console.out.print(score_table(headings, rows, f"{stories.name} (a) against {against.name} (b)"))

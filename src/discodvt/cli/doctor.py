@@ -1,24 +1,27 @@
 """`discodvt doctor`: what is installed, what is missing, and how to get it."""
 
-from typing import Annotated
-
 import typer
 
 from discodvt.cli.console import out, print_json
+from discodvt.cli.options import Json
 
 NEEDED = (
     "torch", "transformers", "tokenizers", "safetensors", "huggingface-hub", "accelerate", "spacy", "pyarrow",
     "pydantic", "nltk", "sacrebleu", "scipy", "matplotlib", "jinja2", "filelock", "rich",
 )  # fmt: skip
 EXTRAS = {
-    "datasets": "hub", "stanza": "stanza", "tensorboard": "tensorboard", "mauve-text": "mauve", "optuna": "search",
+    "datasets": "hub",
     "fastapi": "studio",
-}  # fmt: skip
+    "optuna": "search",
+    "stanza": "stanza",
+    "tensorboard": "tensorboard",
+    "mauve-text": "mauve",
+}
 WRITER = ("config.json", "tokenizer.json", "model.safetensors", "prior/config.json", "prior/model.safetensors")
 BUNDLED = {"parser": ("meta.json", "tok2vec/model", "tagger/model", "parser/model"), "storyteller": WRITER}
 
 
-def doctor(json: Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")] = False) -> None:
+def doctor(json: Json = False) -> None:
     """Check this installation: libraries, bundled models, devices."""
     import os
     import platform

@@ -6,9 +6,8 @@ all share, which are the parameters of `_prepare`.
 
 import inspect
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,16 +18,15 @@ if TYPE_CHECKING:
     from discodvt.artefacts import StageFacts
     from discodvt.corpus import Columns, Source
 
+NOTES = {  # said of what was found at least once
+    "cut_to_max_words": "cut at a sentence end",
+    "lone_surrogates_replaced": "with half a character, replaced by U+FFFD",
+    "held_out_prompts_in_train": "train stories share a prompt with valid or test",
+}
 app = typer.Typer(no_args_is_help=True, help="Make a corpus (prompt, story) of one of the usual sources.")
 
 
-class PromptFrom(StrEnum):
-    COLUMN = "column"
-    TITLE = "title"
-    FIRST_SENTENCE = "first-sentence"
-    OPENING_OR_TITLE = "opening-or-title"
-
-
+PromptFrom = Literal["column", "title", "first-sentence", "opening-or-title"]
 StoryColumn = Annotated[str, typer.Option(help="Column of the story.")]
 SplitFile = Annotated[Path | None, typer.Option(help="File of this split, instead of SOURCES.", show_default=False)]
 
@@ -50,17 +48,10 @@ def _prepare(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what the directory holds.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
 ) -> None:
+    asked = dict(locals())
     from discodvt.corpus import Options, prepare
 
-    options = Options(
-        split=split,
-        seed=seed,
-        deduplicate=deduplicate,
-        min_words=min_words,
-        max_words=max_words,
-        cut=cut,
-        limit=limit,
-    )
+    options = Options(**{name: asked[name] for name in Options.__dataclass_fields__})
     with console.progress() as bar:
         task = bar.add_task("reading", total=None, rate="")
 
@@ -87,12 +78,9 @@ def _show(summary: "StageFacts", out: Path) -> None:
     console.out.print(table)
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in facts["dropped"].items()) or "nothing"
     console.out.print(f"lengths in words; {facts['read']:,} read, {facts['kept']:,} kept; dropped: {dropped}")
-    if facts["cut_to_max_words"]:
-        console.out.print(f"{facts['cut_to_max_words']:,} cut at a sentence end")
-    if facts["lone_surrogates_replaced"]:
-        console.out.print(f"{facts['lone_surrogates_replaced']:,} with half a character, replaced by U+FFFD")
-    if facts["held_out_prompts_in_train"]:
-        console.out.print(f"{facts['held_out_prompts_in_train']:,} train stories share a prompt with valid or test")
+    for name, said in NOTES.items():
+        if facts[name]:
+            console.out.print(f"{facts[name]:,} {said}")
 
 
 def _columns(
@@ -109,20 +97,15 @@ def _columns(
             help="A column, the column `title`, the story's first sentence; or the row's own title, and where there is "
             "none that sentence for half of the stories, a title made of their words for the rest."
         ),
-    ] = PromptFrom.COLUMN,
+    ] = "column",
     keep_first_sentence: Annotated[
         bool, typer.Option("--keep-first-sentence", help="Leave the first sentence in the story as well.")
     ] = False,
 ) -> "Columns":
+    asked = dict(locals())
     from discodvt.corpus import Columns
 
-    return Columns(
-        story_column=story_column,
-        prompt_column=prompt_column,
-        id_column=id_column,
-        prompt_from=prompt_from.value,
-        keep_first_sentence=keep_first_sentence,
-    )
+    return Columns(**asked)
 
 
 def _command(make: Callable[..., "Source"]) -> None:

@@ -5,12 +5,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from discodvt.cli.console import err, out, print_json
+from discodvt.cli import console
+from discodvt.cli.options import Json
 
 
 def report(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Directories of scores: DIR or NAME=DIR.")],
-    target: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory for the report.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory for the report.")],
     title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
     paper: Annotated[
         Literal["wikiplots", "writingprompts"] | None,
@@ -18,7 +19,7 @@ def report(
     ] = None,
     examples: Annotated[int, typer.Option(min=0, help="Prompts whose stories are shown side by side.")] = 3,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what DIR holds.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")] = False,
+    json: Json = False,
 ) -> None:
     """Make a page, tables and figures of the outputs of `evaluate`, `discourse score` and `codes`.
 
@@ -27,9 +28,10 @@ def report(
     """
     from discodvt.report.report_stage import PAGE, write_report
 
-    found = write_report(runs, target, title=title, paper=paper, examples=examples, overwrite=overwrite)
+    found = write_report(runs, out, title=title, paper=paper, examples=examples, overwrite=overwrite)
     if json:
-        print_json({"page": str(target / PAGE)} | found)
+        console.print_json({"page": str(out / PAGE)} | found)
         return
-    out.print(str(target / PAGE))
-    err.print(f"{len(found['sections'])} sections, {len(found['tables'])} tables, {len(found['figures'])} figures")
+    console.out.print(str(out / PAGE))
+    counts = (f"{len(found[kind])} {kind}" for kind in ("sections", "tables", "figures"))
+    console.err.print(", ".join(counts))

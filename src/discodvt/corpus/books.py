@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from discodvt.corpus.formats import CODECS, read_jsonl, read_lines, text_of, too_long
 from discodvt.corpus.sources import SourcePart, SourceRow
+from discodvt.corpus.tabular import Columns
 from discodvt.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ DEFAULT_SUBWORDS = 512
 CHARACTERS_AT_ONCE = 1 << 16
 CHARACTERS_PER_SUBWORD = 6  # a first guess that is mostly enough: English has 4 to 5
 _WORD = re.compile(r"\S+")
-_REST_OF_WORD = re.compile(r"\S*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +81,14 @@ class Books:
     def _read(self, path: Path, segmenter: "Segmenter", max_story_mb: int) -> Iterator[SourceRow]:
         label = self._label(path)
         if ".jsonl" in path.suffixes[-2:]:
-            for number, record in enumerate(read_jsonl(path, self._select, max_story_mb=max_story_mb), start=1):
+            columns = Columns(self.story_column, id_column="", prompt_from="first-sentence")
+            for number, record in enumerate(read_jsonl(path, columns.needed, max_story_mb=max_story_mb), start=1):
                 book = [(text_of(record, self.story_column), record.place, record.position)]
                 yield from _rows(segmenter, book, f"{label}-{number}", max_story_mb)
         else:
             lines = read_lines(path, max_story_mb=max_story_mb)
             pieces = ((line.content + "\n", f"{path}:{line.number}", line.position) for line in lines)
             yield from _rows(segmenter, pieces, label, max_story_mb)
-
-    def _select(self, present: Iterable[str], place: str) -> list[str]:
-        if self.story_column not in present:
-            there = ", ".join(present)
-            raise BadRequest(
-                f"{place}: no column `{self.story_column}`; it has {there}; name one with `story_column`",
-                parameter="story_column",
-            )
-        return [self.story_column]
 
 
 def _rows(
@@ -155,9 +147,10 @@ class Segmenter:
 
     def _end_by_subwords(self, tokenizer: "Tokenizer", text: str, start: int) -> int | None:
         """Encode a window, widened until it holds the last subword's word whole; a space before, as in training."""
-        first = _next_word(text, start)
+        word = _WORD.search(text, start)
+        first = word.start() if word else len(text)
         width = self.length * CHARACTERS_PER_SUBWORD
-        while first is not None:
+        while first < len(text):
             window = text[first : first + width]
             offsets = tokenizer.encode(" " + window, add_special_tokens=False).offsets
             if len(offsets) >= self.length:
@@ -197,15 +190,8 @@ def load_tokenizer(directory: Path) -> "Tokenizer":
     return tokenizer
 
 
-def _next_word(text: str, start: int) -> int | None:
-    found = _WORD.search(text, start)
-    return found.start() if found else None
-
-
 def _end_of_word(text: str, position: int) -> int | None:
     """The end of the word at a position, or of the next one where whitespace is there."""
-    if position > 0 and text[position - 1 : position].strip():
-        found = _REST_OF_WORD.match(text, position)
-        return found.end() if found else position
-    word = _WORD.search(text, position)
-    return word.end() if word else None
+    inside = bool(text[max(0, position - 1) : position].strip())
+    found = _WORD.match(text, position) if inside else _WORD.search(text, position)
+    return found.end() if found else position if inside else None

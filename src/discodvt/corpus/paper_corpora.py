@@ -38,13 +38,12 @@ class Wikiplots:
         return {}
 
     def files(self) -> list[Path]:
-        found = [find_file(self.directory, name) for name in ("titles", "plots")]
-        present = [path for path in found if path]
-        if len(present) < len(found):
+        found = [path for name in ("titles", "plots") if (path := find_file(self.directory, name))]
+        if len(found) < 2:
             raise BadRequest(
                 f"{self.directory}: expected the files `titles` and `plots`; give the directory that has them"
             )
-        return present
+        return found
 
     def parts(self) -> list[SourcePart]:
         titles, plots = self.files()

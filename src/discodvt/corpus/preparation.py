@@ -65,46 +65,28 @@ TOO_LONG = "over max words"
 
 
 @dataclass(slots=True)
-class WordCounts:
-    """Stories counted, with the words of their prompts and of themselves."""
-
-    stories: int = 0
-    input_words: int = 0
-    output_words: int = 0
-
-    def add(self, other: "WordCounts") -> None:
-        self.stories += other.stories
-        self.input_words += other.input_words
-        self.output_words += other.output_words
-
-    def facts(self) -> dict[str, Any]:
-        return {
-            "stories": self.stories,
-            "input_words": round(self.input_words / max(1, self.stories), 2),
-            "output_words": round(self.output_words / max(1, self.stories), 2),
-        }
-
-
-@dataclass(slots=True)
 class PrepareCounts:
-    """Counts kept while the rows pass."""
+    """Counts kept while the rows pass; of each split `stories`, `input_words` (of prompts) and `output_words`."""
 
     read: int = 0
     cut: int = 0
     surrogates: int = 0
     shared_prompts: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
-    splits: dict[str, WordCounts] = field(default_factory=lambda: {split: WordCounts() for split in SPLITS})
+    splits: dict[str, Counter[str]] = field(default_factory=lambda: {split: Counter() for split in SPLITS})
 
     @property
     def kept(self) -> int:
-        return sum(lengths.stories for lengths in self.splits.values())
+        return sum(counts["stories"] for counts in self.splits.values())
 
     def facts(self) -> dict[str, Any]:
         """The tally as the manifest has it; lengths are mean words, as in the paper's data table."""
-        total = WordCounts()
-        for lengths in self.splits.values():
-            total.add(lengths)
+        counts = self.splits | {"all": sum(self.splits.values(), Counter())}
+        means = {
+            split: {"stories": each["stories"]}
+            | {words: round(each[words] / max(1, each["stories"]), 2) for words in ("input_words", "output_words")}
+            for split, each in counts.items()
+        }
         return {
             "read": self.read,
             "kept": self.kept,
@@ -112,8 +94,8 @@ class PrepareCounts:
             "lone_surrogates_replaced": self.surrogates,
             "held_out_prompts_in_train": self.shared_prompts,
             "dropped": dict(sorted(self.dropped.items())),
-            "splits": {split: lengths.facts() for split, lengths in self.splits.items()},
-            "all": total.facts(),
+            "splits": {split: means[split] for split in SPLITS},
+            "all": means["all"],
         }
 
 
@@ -133,12 +115,8 @@ def prepare(
     if max_story_mb < 1:
         raise BadRequest(f"`max_story_mb` {max_story_mb}: expected at least 1", parameter="max_story_mb")
     options = options or Options()
-    files = list(source.files())
-    for path in files:
-        if out.resolve() in path.resolve().parents:
-            raise BadRequest(f"{out}: holds the source file {path.name}; choose another output directory")
     config = {"source": source.kind, **source.settings(), **asdict(options)}
-    with open_stage(out, STAGE, config=config, inputs=files, overwrite=overwrite) as stage:
+    with open_stage(out, STAGE, config=config, inputs=list(source.files()), overwrite=overwrite) as stage:
         if stage.complete:
             return StageFacts(stage.facts, already_complete=True)
         try:
@@ -154,12 +132,12 @@ class _Preparation:
     """One run over a source."""
 
     def __init__(self, source: Source, options: Options, max_story_mb: int, on_progress: Progress | None) -> None:
-        parts = list(source.parts())
-        if options.split is None and all(part.split for part in parts):
-            parts.sort(key=lambda part: READING_ORDER.index(part.split or ""))
-        else:
-            parts = [replace(part, split=None) for part in parts]
-        self.parts = parts
+        parts = source.parts()
+        given = options.split is None and all(part.split for part in parts)
+        self.parts = sorted(
+            [part if given else replace(part, split=None) for part in parts],
+            key=lambda part: READING_ORDER.index(part.split) if part.split else 0,
+        )
         self.options = options
         self.max_story_mb = max_story_mb
         self.shares = parse_shares(options.split or DEFAULT_SHARES)
@@ -198,8 +176,10 @@ class _Preparation:
                     "or number the rows with `id_column` ''",
                     parameter="id_column",
                 )
-            split = part.split or self._draw(kept, story_id)
-            self.tally.splits[split].add(WordCounts(1, len(kept.prompt.split()), len(kept.story.split())))
+            key = row.group or kept.prompt or story_id
+            split = part.split or draw_split(key, seed=self.options.seed, shares=self.shares)
+            words = {"input_words": len(kept.prompt.split()), "output_words": len(kept.story.split())}
+            self.tally.splits[split].update(words, stories=1)
             if part.split and kept.prompt:
                 self._compare_prompt(normalise(kept.prompt), split)
             yield split, Example(id=story_id, prompt=kept.prompt, story=kept.story)
@@ -235,28 +215,27 @@ class _Preparation:
         limit = self.options.limit
         if limit is None:
             return False
-        return (self.tally.splits[split].stories if split else self.tally.kept) >= limit
+        return (self.tally.splits[split]["stories"] if split else self.tally.kept) >= limit
 
     def _clean(self, row: SourceRow) -> SourceRow | None:
         """The row as it goes into the corpus, or None with the reason counted."""
         prompt, story = replace_surrogates(row.prompt), replace_surrogates(row.story)
         replaced = (prompt, story) != (row.prompt, row.story)
         prompt, story = prompt.strip(), story.strip()
-        reason = None
         words = len(story.split())
         least, most = self.options.min_words or 1, self.options.max_words or sys.maxsize
         cut = self.options.cut and words > most
         if cut:
             story = cut_to_words(story, most)
             words = len(story.split())
-        if not words:
-            reason = TOO_LONG if cut else EMPTY
-        elif words < least:
-            reason = TOO_SHORT
-        elif words > most:
+        if words > most or (cut and not words):
             reason = TOO_LONG
+        elif words < least:
+            reason = TOO_SHORT if words else EMPTY
         elif self.options.deduplicate and not self.seen_stories.add(normalise(story)):
             reason = DUPLICATE
+        else:
+            reason = None
         if reason:
             self.tally.dropped[reason] += 1
             return None
@@ -270,10 +249,6 @@ class _Preparation:
             self.tally.shared_prompts += prompt in self.held_out_prompts
         else:
             self.held_out_prompts.add(prompt)
-
-    def _draw(self, row: SourceRow, story_id: str) -> str:
-        key = row.group or row.prompt or story_id
-        return draw_split(key, seed=self.options.seed, shares=self.shares)
 
 
 def replace_surrogates(text: str) -> str:

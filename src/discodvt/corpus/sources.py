@@ -6,15 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-_SPLITS_BY_NAME = {
-    "train": "train",
-    "training": "train",
-    "valid": "valid",
-    "validation": "valid",
-    "val": "valid",
-    "dev": "valid",
-    "test": "test",
-}
+_OTHER_NAMES = {"training": "train", "validation": "valid", "val": "valid", "dev": "valid"}
 _SHARD = re.compile(r"[-_]\d+([-_]of[-_]\d+)?$")
 
 
@@ -59,12 +51,11 @@ class Source(Protocol):
 
 def split_named(name: str) -> str | None:
     """The split a file or Hub split of this name holds (`dev` is `valid`; shard numbers may follow)."""
-    return _SPLITS_BY_NAME.get(_SHARD.sub("", name.lower()))
+    plain = _SHARD.sub("", name.lower())
+    split = _OTHER_NAMES.get(plain, plain)
+    return split if split in ("train", "valid", "test") else None
 
 
 def stem(path: Path) -> str:
     """A file's name without `.jsonl.gz` and the like."""
-    name = path.name
-    for suffix in (".gz", ".zst"):
-        name = name.removesuffix(suffix)
-    return Path(name).stem
+    return Path(path.name.removesuffix(".gz").removesuffix(".zst")).stem

@@ -13,11 +13,7 @@ from discodvt.corpus.records import SPLITS
 from discodvt.errors import BadRequest
 
 DEFAULT_SHARES = "90/5/5"
-READING_ORDER = (
-    "test",
-    "valid",
-    "train",
-)  # what is in test is never in valid or train, what is in valid never in train
+READING_ORDER = ("test", "valid", "train")  # what is in test is in no other split, what is in valid never in train
 
 
 def parse_shares(text: str) -> tuple[float, ...]:

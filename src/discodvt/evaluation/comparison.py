@@ -65,23 +65,15 @@ def compare(
     seed: int = 0,
 ) -> dict[str, Comparison]:
     """Compare two systems' stories to the same prompts, against the same references, score by score."""
-    known = finishes if finishes is not None else (None, None)
-    (first, second), reference = read_systems([a, b], references, finishes=known, prompts=prompts)
+    (first, second), reference = read_systems([a, b], references, finishes=finishes or (None, None), prompts=prompts)
     resampler = make_resampler(len(references), prompts, resamples=resamples, seed=seed)
     folds = fixed_folds(resampler, prompts)
-    sides = (
-        metrics_of(
-            one,
-            reference,
-            mode=mode,
-            look_back=look_back,
-            mauve_model=mauve_model,
-            alongside=[other.tokens],
-            seed=seed,
-        )
-        for one, other in ((first, second), (second, first))
+    settings: dict[str, Any] = {"mode": mode, "look_back": look_back, "mauve_model": mauve_model, "seed": seed}
+    families = zip(
+        metrics_of(first, reference, alongside=[second.tokens], **settings),
+        metrics_of(second, reference, alongside=[first.tokens], **settings),
+        strict=True,
     )
-    families = zip(*sides, strict=True)
     return {each.name: each for ours, theirs in families for each in compare_metrics(ours, theirs, resampler, folds)}
 
 

@@ -52,10 +52,14 @@ def reference_file(path: Path, split: str) -> Path:
 
 def read_story_lines(path: Path) -> list[StoryLine]:
     """All stories of a JSONL or Parquet file; a corrupt line is an error with its number."""
-    story = list(_parquet(path) if path.suffix == ".parquet" else _jsonl(path))
-    if not story:
+    stories = []
+    for story in _parquet(path) if path.suffix == ".parquet" else _jsonl(path):
+        if not story.story.strip():
+            raise BadRequest(f"{story.where}: the story is empty; write it, or remove the line")
+        stories.append(story)
+    if not stories:
         raise BadRequest(f"{path}: no stories in it")
-    return story
+    return stories
 
 
 def match(
@@ -139,16 +143,19 @@ def _jsonl(path: Path) -> Iterator[StoryLine]:
         if not line.content.strip():
             continue
         record = json_object(line.content, where)
-        fields = {name: record.get(name) for name in ("id", "prompt", "story", "finish")}
+        fields: dict[str, Any] = {name: record.get(name) for name in ("id", "prompt", "story", "finish")}
         wrong = [name for name, value in fields.items() if not isinstance(value, str | None)]
         if wrong:
             raise BadRequest(f"{where}: {wrong[0]} is not a string")
-        yield _told(where, **fields, plan=_plan(where, record.get("plan")))
+        plan = _plan(where, record.get("plan"))
+        if fields["story"] is None:
+            raise BadRequest(f"{where}: the story is missing; write it, or remove the line")
+        yield StoryLine(where, **fields, plan=plan)
 
 
 def _parquet(path: Path) -> Iterator[StoryLine]:
     for number, row in enumerate(read_examples(path), start=1):
-        yield _told(f"{path} row {number}", row.id, row.prompt, row.story)
+        yield StoryLine(f"{path} row {number}", row.id, row.prompt, row.story)
 
 
 def _plan(where: str, codes: Any) -> tuple[int, ...] | None:
@@ -156,18 +163,3 @@ def _plan(where: str, codes: Any) -> tuple[int, ...] | None:
     if codes is not None and not (isinstance(codes, list) and all(type(code) is int and code >= 0 for code in codes)):
         raise BadRequest(f"{where}: plan is not a list of codes")
     return tuple(codes) if codes else None
-
-
-def _told(
-    where: str,
-    id: str | None,
-    prompt: str | None,
-    story: str | None,
-    finish: str | None = None,
-    plan: tuple[int, ...] | None = None,
-) -> StoryLine:
-    if story is None or not story.strip():
-        raise BadRequest(
-            f"{where}: the story is {'missing' if story is None else 'empty'}; write it, or remove the line"
-        )
-    return StoryLine(where, id, prompt, story, finish, plan)

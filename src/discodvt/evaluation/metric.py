@@ -5,10 +5,10 @@ took it, or whether a subsample or a fold holds it. A metric computes its suffic
 number of resamples from them: `StoryMean` from scores of each story, `PooledCounts` from counts summed over stories.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,52 +40,33 @@ def too_few(counts: Mapping[str, float], of: str) -> dict[str, str]:
     return {name: f"{count:.0f} {of}, at least {FEWEST} are needed" for name, count in counts.items() if count < FEWEST}
 
 
-class Metric(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Metric(ABC):
     """A family of scores of one system: k names over N stories."""
 
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def definitions(self) -> tuple[str, ...]:
-        """What a signature says of each score."""
+    names: tuple[str, ...]
+    definitions: tuple[str, ...]  # what a signature says of each score
+    direction: Direction = "higher"  # which values are better
+    unit: Unit = "fraction"
+    resampling: Resampling = "bootstrap"  # "subsample" where a story taken twice would count as repetition
+    per_story: Floats | None = None  # each story's own scores [N, k], where they exist
+    too_few: Mapping[str, str] = field(default_factory=dict)  # scores that rest on too little to be tested: the reason
 
     @property
-    def direction(self) -> Direction:
-        """Which values are better."""
-
-    @property
-    def unit(self) -> Unit: ...
-    @property
-    def resampling(self) -> Resampling:
-        """Bootstrap where a story taken twice does no harm; subsample where its copy would count as repetition."""
-
-    @property
+    @abstractmethod
     def values(self) -> Floats:
         """The scores, [k]."""
 
-    @property
-    def per_story(self) -> Floats | None:
-        """Each story's own scores, [N, k], where they exist."""
-
-    @property
-    def too_few(self) -> Mapping[str, str]:
-        """Scores that rest on too little to be tested, by name, with the reason."""
-
+    @abstractmethod
     def under(self, weights: Weights) -> Floats:
         """The scores under each resample: weights [resamples, N] to [resamples, k]."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoryMean:
+@dataclass(frozen=True, kw_only=True)
+class StoryMean(Metric):
     """Scores that are the mean of a score of each story."""
 
-    names: tuple[str, ...]
-    definitions: tuple[str, ...]
-    direction: Direction
     per_story: Floats  # [N, k]
-    unit: Unit = "fraction"
-    resampling: Resampling = "bootstrap"
-    too_few: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def values(self) -> Floats:
@@ -96,29 +77,12 @@ class StoryMean:
         return np.asarray(sum_over_texts(weights, self.per_story) / totals)
 
 
-class PooledMetric:
-    """What metrics that pool all stories have in common, unless they say otherwise."""
-
-    direction: Direction = "higher"
-    unit: Unit = "fraction"
-    resampling: Resampling = "subsample"
-    per_story: None = None
-    too_few: Mapping[str, str] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class PooledCounts:
+@dataclass(frozen=True, kw_only=True)
+class PooledCounts(Metric):
     """A family of scores; `score` turns summed counts [resamples, c] into scores [resamples, k]."""
 
-    names: tuple[str, ...]
-    definitions: tuple[str, ...]
-    direction: Direction
     counts: Floats  # [N, c], each story's own
     score: Callable[[Floats], Floats]
-    unit: Unit = "fraction"
-    resampling: Resampling = "bootstrap"
-    per_story: None = None
-    too_few: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def values(self) -> Floats:

@@ -14,7 +14,7 @@ from discodvt.evaluation.intervals import Resampler, interval, make_resampler, r
 from discodvt.evaluation.metric import Direction, Floats, Metric, Unit
 from discodvt.evaluation.metrics.bleu import bleu
 from discodvt.evaluation.metrics.distinct import distinct, length_corrected_distinct
-from discodvt.evaluation.metrics.jaccard import Jaccard
+from discodvt.evaluation.metrics.jaccard import jaccard
 from discodvt.evaluation.metrics.ngrams import count_ngrams
 from discodvt.evaluation.metrics.repetition import LookBack, finish_rate, lengths, repetition
 from discodvt.evaluation.metrics.word_tokens import Text, WordTokens, intern, read_texts
@@ -84,9 +84,8 @@ def read_systems(
 ) -> tuple[list[System], System]:
     """Check that everything is there once for each story, and intern all tokens together."""
     lists = [("stories", each) for each in systems] + [("references", references), ("prompts", prompts)]
-    sizes = [
-        (len(each), what) for what, each in (*lists, *(("finishes", each) for each in finishes)) if each is not None
-    ]
+    lists += [("finishes", each) for each in finishes]
+    sizes = [(len(each), what) for what, each in lists if each is not None]
     if len({size for size, _ in sizes}) > 1:
         found = ", ".join(f"{size} {what}" for size, what in sizes)
         raise BadRequest(f"found {found}; give one of each for every story")
@@ -112,14 +111,14 @@ def metrics_of(
     """The metric families of a mode, their statistics counted; `alongside` are further systems to be compared with."""
     ours, theirs = system.tokens, reference.tokens
     grams = count_ngrams([ours, theirs], (1, 2, 3))
-    jaccard, repeats = Jaccard(grams, ours.tokenizer), repetition(ours, look_back=look_back)
+    overlap, repeats = jaccard(grams, ours.tokenizer), repetition(ours, look_back=look_back)
     if mode == "paper":
-        return [bleu(ours, theirs, grams), jaccard, distinct(ours, theirs), repeats]
+        return [bleu(ours, theirs, grams), overlap, distinct(ours, theirs), repeats]
     if mode != "modern":
         raise BadRequest(f"mode: found {mode!r}, expected paper or modern")
     from discodvt.evaluation.metrics.bleu import corpus_bleu  # sacrebleu is only for this mode
 
-    found: list[Metric] = [corpus_bleu(system.texts, reference.texts), jaccard]
+    found: list[Metric] = [corpus_bleu(system.texts, reference.texts), overlap]
     found += [length_corrected_distinct(ours, alongside=(theirs, *alongside)), repeats, lengths(ours, theirs)]
     if system.finishes is not None:
         found.append(finish_rate(system.finishes))
@@ -144,8 +143,6 @@ def score(metric: Metric, resampler: Resampler, replicates: Floats | None) -> di
     rows = zip(metric.names, metric.definitions, values.tolist(), low, high, strict=True)
     few = metric.too_few
     return {
-        name: Score(
-            name, value, below, above, n, f"{definition}|{suffix}", metric.direction, metric.unit, few.get(name)
-        )
-        for name, definition, value, below, above in rows
+        name: Score(name, value, below, above, n, f"{said}|{suffix}", metric.direction, metric.unit, few.get(name))
+        for name, said, value, below, above in rows
     }

@@ -53,10 +53,11 @@ def grouped_bars(
             value, low, high = spread
             place = group - 0.4 + width * (number + 0.5)
             (bar,) = axes.bar(place, value, width * 0.92, color=colors[label])
-            ends = "" if low is None or high is None else f", 95% interval {low:.1f} to {high:.1f}"
-            drawing.add_tip(bar, f"{label}, {groups[group]}: {value:.1f}{unit}{ends}")
+            tip = f"{label}, {groups[group]}: {value:.1f}{unit}"
             if low is not None and high is not None:
+                tip += f", 95% interval {low:.1f} to {high:.1f}"
                 axes.plot([place, place], [low, high], color=INK, linewidth=0.9)
+            drawing.add_tip(bar, tip)
     axes.set_xticks(range(len(groups)), groups)
     axes.tick_params(axis="x", length=0)
     axes.set_ylabel(unit)
@@ -73,12 +74,8 @@ def pies(name: str, title: str, note: str, shares: Mapping[str, Mapping[str, flo
     for axes in panels:
         axes.set_axis_off()
     for axes, (label, parts) in zip(panels, shares.items(), strict=False):
-        wedges = axes.pie(
-            list(parts.values()),
-            colors=[CATEGORY_COLORS[category] for category in parts],
-            startangle=90,
-            counterclock=False,
-        )[0]
+        slices = [CATEGORY_COLORS[category] for category in parts]
+        wedges = axes.pie(list(parts.values()), colors=slices, startangle=90, counterclock=False)[0]
         for wedge, (category, share) in zip(wedges, parts.items(), strict=True):
             drawing.add_tip(wedge, f"{label}: {category} {100 * share:.2f}%")
         axes.set_title(fill(figure_text(label), PIE_TITLE), fontsize=9)
@@ -104,9 +101,9 @@ def intervals(
                 continue
             value, low, high = values[system]
             color = colors[system]
-            ends = "" if low is None or high is None else f", 95% interval {low:.2f} to {high:.2f}"
-            tip = f"{system}, {score}: {value:.2f}{ends}"
+            tip = f"{system}, {score}: {value:.2f}"
             if low is not None and high is not None:
+                tip += f", 95% interval {low:.2f} to {high:.2f}"
                 (line,) = axes.plot([low, high], [place, place], color=color, linewidth=2.2, solid_capstyle="round")
                 drawing.add_tip(line, tip)
             (dot,) = axes.plot([value], [place], "o", color=color, markersize=5.5)

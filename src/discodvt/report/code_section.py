@@ -8,7 +8,7 @@ from discodvt.report.charts import Colors, distributions, intervals
 from discodvt.report.escaping import one_line
 from discodvt.report.pages import Part, ReportSection
 from discodvt.report.score_cells import in_percent, score_cell
-from discodvt.report.systems import ReportedSystem
+from discodvt.report.systems import MEASURE, STUDY, ReportedSystem
 from discodvt.report.table import Cell, Column, Table, TableRow, stem
 
 SHOWN = 12  # codes of a dictionary
@@ -59,10 +59,8 @@ class CodedStory:
 
 def code_section(systems: Sequence[ReportedSystem], colors: Colors) -> ReportSection | None:
     """All there is of codes; None where no run knows of any."""
-    known = {system.name: found for system in systems if (found := _usage(system))}
-    parts: list[Part] = []
-    if known:
-        parts.append(_usage_table(known))
+    known = {system.name: run.content for system in systems if (run := system.run_of(STUDY, MEASURE))}
+    parts: list[Part] = [_usage_table(known)] if known else []
     written = {system.name: spread for system in systems if (spread := _written_utilisation(system))}
     read = {name: found["usage"]["utilisation"] for name, found in known.items()}
     for name, spreads, of in (
@@ -73,19 +71,13 @@ def code_section(systems: Sequence[ReportedSystem], colors: Colors) -> ReportSec
             note = UTILISATION.format(of=of)
             parts.append(distributions(name, "Code utilisation", note, spreads, colors, label="code utilisation"))
     parts += _by_layers(systems, known, colors)
-    measured = {system.name: system.measured.content["figures"] for system in systems if system.measured}
+    measured = {system.name: run.content["figures"] for system in systems if (run := system.run_of(MEASURE))}
     if measured:
         parts.append(_measurements_table(measured))
     for system in systems:
-        if system.study:
-            parts += [_dictionary(system.name, system.study.content), *_coded_story(system.name, system.study.content)]
+        if study := system.run_of(STUDY):
+            parts += [_dictionary(system.name, study.content), *_coded_story(system.name, study.content)]
     return ReportSection("codes", "Codes", LEAD, parts) if parts else None
-
-
-def _usage(system: ReportedSystem) -> dict[str, Any] | None:
-    """The usage of codes, from the study or else the measure run."""
-    run = system.study or system.measured
-    return run.content if run else None
 
 
 def _written_utilisation(system: ReportedSystem) -> dict[str, Any] | None:
@@ -94,10 +86,7 @@ def _written_utilisation(system: ReportedSystem) -> dict[str, Any] | None:
 
 
 def _usage_table(known: Mapping[str, dict[str, Any]]) -> Table:
-    columns = [
-        Column(name)
-        for name in ("CNN layers", "tokens per code", "codes", "in use", "perplexity", "utilisation", "stories")
-    ]
+    names = ("CNN layers", "tokens per code", "codes", "in use", "perplexity", "utilisation", "stories")
     rows = []
     for name, found in known.items():
         model, usage = found["model"], found["usage"]
@@ -111,7 +100,7 @@ def _usage_table(known: Mapping[str, dict[str, Any]]) -> Table:
         ]
         rows.append(TableRow(name, cells))
     note = "Read from held-out stories. Perplexity of the codes' distribution; mean utilisation of a story in percent."
-    return Table("codes", "Codes in use", note, columns, [("", rows)])
+    return Table("codes", "Codes in use", note, [Column(name) for name in names], [("", rows)])
 
 
 def _measurements_table(measured: Mapping[str, dict[str, dict[str, Any]]]) -> Table:

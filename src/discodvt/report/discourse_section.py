@@ -1,13 +1,13 @@
 """The discourse level in a report: accuracy by category and marker, shares of relations, entropy, KL divergence."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from discodvt.discourse import CATEGORIES
-from discodvt.report.charts import Colors, Spread, grouped_bars, pies
+from discodvt.report.charts import Colors, grouped_bars, pies
 from discodvt.report.pages import Part, ReportSection
-from discodvt.report.score_cells import TOO_FEW, Dataset, in_percent, paper_block, rests_on_few, score_cell, stars
+from discodvt.report.score_cells import Dataset, few_note, in_percent, paper_block, score_cells, stars
 from discodvt.report.systems import DISCOURSE, ReportedSystem, StageRun
 from discodvt.report.table import Cell, Column, Table, TableRow, with_best
 
@@ -33,7 +33,7 @@ def discourse_section(
     systems: Sequence[ReportedSystem], human: str, colors: Colors, dataset: Dataset | None
 ) -> ReportSection | None:
     """All of the paper's discourse-level tables and figures; None without a run of `discourse score`."""
-    beside = [system.discourse for system in systems if system.discourse]
+    beside = [run for system in systems if (run := system.run_of(DISCOURSE))]
     if not beside:
         return None
     runs = [run for run in beside if not run.is_reference]
@@ -42,13 +42,16 @@ def discourse_section(
     results = DiscourseResults(
         human, runs, scores, {system.name: stars(system, systems, DISCOURSE) for system in systems}
     )
+    shares = {
+        name: {category: held[f"share-{category}"]["value"] for category in CATEGORIES} for name, held in scores.items()
+    }
     parts: list[Part] = [
         _accuracy(results, people),
         _bars(results, colors, "accuracy", "accuracy", list(CATEGORIES)),
         _markers(results, dataset),
         _shares(results, dataset),
         *([_divergence(results, dataset)] if runs else []),
-        pies("relations", "Relations", "Shares of the four categories.", _category_shares(scores)),
+        pies("relations", "Relations", "Shares of the four categories.", shares),
         _bars(results, colors, "markers", "share", [marker for held in CATEGORIES.values() for marker in held]),
     ]
     return ReportSection("discourse", "Discourse level", LEAD, parts)
@@ -62,7 +65,7 @@ def _accuracy(results: DiscourseResults, people: Mapping[str, Any]) -> Table:
     blocks += [("", rows) for rows in [_constant(results.runs, columns, names)] if rows]
     held = {results.human: people} | {run.name: run.content for run in results.runs}
     counts = ", ".join(f"{name} {each['n_pairs']:,} in {each['stories']:,} stories" for name, each in held.items())
-    note = f"Mean over the markers of a category, in percent. Marker pairs: {counts}.{_marked(blocks)}"
+    note = f"Mean over the markers of a category, in percent. Marker pairs: {counts}.{few_note(blocks)}"
     return Table("accuracy", "Macro-accuracy by category", note, columns, blocks)
 
 
@@ -82,7 +85,7 @@ def _markers(results: DiscourseResults, dataset: Dataset | None) -> Table:
     columns = [Column(marker, "higher", category) for category, markers in CATEGORIES.items() for marker in markers]
     names = {column.name: f"accuracy-{column.name}" for column in columns}
     blocks = _blocks(results, columns, names) + paper_block("markers", columns, dataset)
-    note = f"In percent; a dash where the stories have none.{_marked(blocks)}"
+    note = f"In percent; a dash where the stories have none.{few_note(blocks)}"
     return Table("markers", "Accuracy by marker", note, columns, blocks)
 
 
@@ -106,29 +109,12 @@ def _blocks(
 ) -> list[tuple[str, list[TableRow]]]:
     """The human row apart, then one row a system."""
     rows = {
-        name: _cells(scores, columns, names, results.stars.get(name, {})) for name, scores in results.scores.items()
+        name: score_cells(scores, columns, results.stars.get(name, {}), names)
+        for name, scores in results.scores.items()
     }
     aside = [TableRow(results.human, rows.pop(results.human), "aside")]
     ours = with_best([TableRow(name, cells) for name, cells in rows.items()], columns)
     return [("", block) for block in (aside, ours) if block]
-
-
-def _cells(
-    scores: Scores, columns: Sequence[Column], names: Mapping[str, str], starred: Mapping[str, str]
-) -> list[Cell]:
-    cells = []
-    for column in columns:
-        name = names[column.name]
-        if name in scores:
-            thin = rests_on_few(name, scores)
-            cells.append(score_cell(column.name, scores[name], starred.get(name, ""), thin=thin))
-        else:
-            cells.append(Cell())
-    return cells
-
-
-def _marked(blocks: Sequence[tuple[str, Sequence[TableRow]]]) -> str:
-    return f" {TOO_FEW}" if any(cell.thin for _, rows in blocks for row in rows for cell in row.cells) else ""
 
 
 def _plain(value: float | None) -> Cell:
@@ -144,16 +130,8 @@ BARS = {
 def _bars(results: DiscourseResults, colors: Colors, figure: str, kind: str, groups: Sequence[str]) -> Part:
     """Scores `kind`-GROUP of every system side by side."""
     names = [f"{kind}-{group}" for group in groups]
-    series = {system: list(_spreads(scores, names)) for system, scores in results.scores.items()}
-    return grouped_bars(figure, *BARS[figure], groups, series, colors, unit="%")
-
-
-def _spreads(scores: Scores, names: Sequence[str]) -> Iterator[Spread | None]:
-    return (in_percent(scores[name]) if name in scores else None for name in names)
-
-
-def _category_shares(scores: Mapping[str, Scores]) -> dict[str, dict[str, float]]:
-    return {
-        system: {category: held[f"share-{category}"]["value"] for category in CATEGORIES}
-        for system, held in scores.items()
+    series = {
+        system: [in_percent(scores[name]) if name in scores else None for name in names]
+        for system, scores in results.scores.items()
     }
+    return grouped_bars(figure, *BARS[figure], groups, series, colors, unit="%")

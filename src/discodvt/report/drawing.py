@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from io import BytesIO, StringIO
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -49,30 +49,25 @@ class Drawing:
     def svg(self) -> str:
         """The figure as an SVG file: always the same text, drawn once."""
         if self._svg is None:
-            buffer = StringIO()
-            with _settings(self.name):
-                self.figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
-            self._svg = buffer.getvalue()
+            self._svg = self._saved("svg", metadata={"Date": None}, transparent=True).decode()
         return self._svg
 
     def pdf(self) -> bytes:
         """The figure as a PDF file: always the same bytes."""
-        buffer = BytesIO()
-        with _settings(self.name):
-            metadata = {"CreationDate": None, "ModDate": None}
-            self.figure.savefig(buffer, format="pdf", metadata=metadata, transparent=True)
-        return buffer.getvalue()
-
-    def png(self) -> bytes:
-        """The figure as a picture on white."""
-        buffer = BytesIO()
-        with _settings(self.name):
-            self.figure.savefig(buffer, format="png", dpi=150)
-        return buffer.getvalue()
+        return self._saved("pdf", metadata={"CreationDate": None, "ModDate": None}, transparent=True)
 
     def save(self, path: Path) -> None:
-        """Write the figure as SVG, PDF or PNG, by the suffix of `path`."""
-        path.write_bytes({".svg": lambda: self.svg().encode(), ".pdf": self.pdf, ".png": self.png}[path.suffix]())
+        """Write the figure as SVG, PDF or PNG (a picture on white), by the suffix of `path`."""
+        if path.suffix == ".png":
+            path.write_bytes(self._saved("png", dpi=150))
+        else:
+            path.write_bytes(self.pdf() if path.suffix == ".pdf" else self.svg().encode())
+
+    def _saved(self, kind: str, **options: Any) -> bytes:
+        buffer = BytesIO()
+        with _settings(self.name):
+            self.figure.savefig(buffer, format=kind, **options)
+        return buffer.getvalue()
 
     def inline(self) -> "Markup":
         """The figure as part of a page."""

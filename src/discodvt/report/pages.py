@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from discodvt.discourse import CATEGORIES, Annotation, category_of
 from discodvt.errors import BadRequest, WorkFailed
@@ -57,25 +57,11 @@ def code_page(study: Mapping[str, Any]) -> str:
     return _render("codes.html", title=f"Codes of {study['model']['name']}", study=study)
 
 
-class PlanCell(NamedTuple):
-    """A code of a plan, and the number of the segment it governs; None where it governs no text."""
-
-    code: int
-    segment: int | None
-
-
 def story_page(stories: Sequence[Story], *, meanings: Mapping[int, str] | None = None) -> str:
     """Stories with their plans; every segment and cell of a plan can be pointed at or reached with the tab key."""
     title = stories[0].prompt if len(stories) == 1 else f"{len(stories)} stories"
     shown = [
-        {
-            "heading": heading,
-            "cells": list(_plan_cells(story)),
-            "segments": [(code, story.text[start:end]) for code, start, end in story.segments],
-            "text": story.text,
-            "summary": summary(story),
-        }
-        for heading, story in zip(_headings(stories), stories, strict=True)
+        (story, heading, list(_plan_cells(story))) for story, heading in zip(stories, _headings(stories), strict=True)
     ]
     return _render("stories.html", title=title, stories=shown, meanings=meanings or {})
 
@@ -166,15 +152,13 @@ def _headings(stories: Sequence[Story]) -> Iterator[str]:
         yield story.prompt + (f" ({numbers[story.prompt]} of {totals[story.prompt]})" if many else "")
 
 
-def _plan_cells(story: Story) -> Iterator[PlanCell]:
-    """Each code of the plan with its segment; a code that governs no text may be anywhere in the plan."""
+def _plan_cells(story: Story) -> Iterator[tuple[int, int | None]]:
+    """Each code of the plan with the number of its segment; None where it governs no text, anywhere in the plan."""
     following = 0
     for code in story.plan:
-        if following < len(story.segments) and story.segments[following][0] == code:
-            yield PlanCell(code, following)
-            following += 1
-        else:
-            yield PlanCell(code, None)
+        governs = following < len(story.segments) and story.segments[following][0] == code
+        yield code, following if governs else None
+        following += governs
 
 
 def _marked(
@@ -205,7 +189,7 @@ def _templates() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"generator": GENERATOR, "hue": hue, "one_line": one_line}
+    environment.globals |= {"generator": GENERATOR, "hue": hue, "one_line": one_line, "summary": summary}
     return environment
 
 

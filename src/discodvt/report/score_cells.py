@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from discodvt.discourse import CATEGORIES, MARKERS
@@ -44,6 +45,27 @@ def score_cell(name: str, score: Mapping[str, Any], stars: str = "", *, thin: bo
     few = f"too few: {score['too_few']}\n" if "too_few" in score else ""
     tip = f"{name} {value}{unit}, {spread}, n {score['n']:,}\n{few}{score['signature']}"
     return Cell(value, score["value"], interval, ends, stars, thin=thin, tip=tip)
+
+
+def score_cells(
+    scores: Mapping[str, Mapping[str, Any]],
+    columns: Sequence[Column],
+    starred: Mapping[str, str],
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> list[Cell]:
+    """A cell for each column, of the score it is named after or `names` has for it; empty where there is none."""
+    cells = []
+    for column in columns:
+        name = names.get(column.name, column.name)
+        known = name in scores
+        thin = known and rests_on_few(name, scores)
+        cells.append(score_cell(column.name, scores[name], starred.get(name, ""), thin=thin) if known else Cell())
+    return cells
+
+
+def few_note(blocks: Sequence[tuple[str, Sequence[TableRow]]]) -> str:
+    """What a table says of its scores that rest on too little, where it has any."""
+    return f" {TOO_FEW}" if any(cell.thin for _, rows in blocks for row in rows for cell in row.cells) else ""
 
 
 def interval_of(score: Mapping[str, Any]) -> tuple[tuple[str, str] | None, tuple[float, float] | None]:

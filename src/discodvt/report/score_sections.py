@@ -9,15 +9,15 @@ from discodvt.report.charts import Colors, Spread, intervals
 from discodvt.report.pages import Part, ReportSection
 from discodvt.report.score_cells import (
     NEEDS_REFERENCES,
-    TOO_FEW,
     Dataset,
     compared,
+    few_note,
     in_percent,
     interval_of,
     number,
     paper_block,
-    rests_on_few,
     score_cell,
+    score_cells,
     stars,
 )
 from discodvt.report.systems import DISCOURSE, ReportedSystem, StageRun
@@ -95,38 +95,23 @@ def _table(
     """One row a system, references apart; stars among all systems; the paper's rows below, where asked for."""
     known = {name: score for system in systems for name, score in _scores(system, mode).items()}
     columns = [Column(score, known[score]["direction"]) for score in (names or _in_order(known)) if score in known]
-    human: list[TableRow] = []
-    ours: list[TableRow] = []
-    for system in systems:
-        cells = _cells(system, among, mode, columns)
-        if system.is_reference:
-            human.append(TableRow(system.name, cells, "aside"))
-        else:
-            ours.append(TableRow(system.name, cells))
-    blocks = [("", rows) for rows in (human, with_best(ours, columns)) if rows]
+    rows = {system: _cells(system, among, mode, columns) for system in systems}
+    human = [TableRow(system.name, cells, "aside") for system, cells in rows.items() if system.is_reference]
+    ours = [TableRow(system.name, cells) for system, cells in rows.items() if not system.is_reference]
+    blocks = [("", each) for each in (human, with_best(ours, columns)) if each]
     if mode == "paper":
         blocks += paper_block(name, columns, beside)
-    starred = any(cell.stars for row in ours for cell in row.cells)
-    thin = any(cell.thin for _, rows in blocks for row in rows for cell in row.cells)
-    notes = [_counted(systems, mode), *[STARS] * starred, *[TOO_FEW] * thin]
-    return Table(name, title, " ".join(notes), columns, blocks)
+    starred = f" {STARS}" if any(cell.stars for row in ours for cell in row.cells) else ""
+    return Table(name, title, _counted(systems, mode) + starred + few_note(blocks), columns, blocks)
 
 
 def _cells(
     system: ReportedSystem, among: Sequence[ReportedSystem], mode: Mode, columns: Sequence[Column]
 ) -> list[Cell]:
-    scores = _scores(system, mode)
-    starred = stars(system, among, mode)
-    cells = []
-    for column in columns:
-        if _against_itself(system, column.name):
-            cells.append(Cell(tip="the references against themselves"))
-        elif column.name in scores:
-            thin = rests_on_few(column.name, scores)
-            cells.append(score_cell(column.name, scores[column.name], starred.get(column.name, ""), thin=thin))
-        else:
-            cells.append(Cell())
-    return cells
+    cells = score_cells(_scores(system, mode), columns, stars(system, among, mode))
+    itself = Cell(tip="the references against themselves")
+    pairs = zip(cells, columns, strict=True)
+    return [itself if _against_itself(system, column.name) else cell for cell, column in pairs]
 
 
 def _in_order(scores: Iterable[str]) -> list[str]:
@@ -160,28 +145,21 @@ def comparison_section(systems: Sequence[ReportedSystem]) -> ReportSection | Non
 
 def _other(run: StageRun, systems: Sequence[ReportedSystem]) -> str:
     """The name of the system a run was compared with, where it is among those reported."""
-    held = (system for system in systems if any(run.files["against"] == each for each in system.story_files))
     unnamed = "the references" if run.compared_with_references else "another system"
-    return next((system.name for system in held), unnamed)
+    return next((system.name for system in systems if run.files["against"] in system.story_files), unnamed)
 
 
 def _comparison_table(run: StageRun, other: str) -> Table:
     kind = "discourse" if run.stage == DISCOURSE else run.kind
     columns = [Column(run.name), Column(other), Column("difference"), Column("p drawn"), Column("p t-test")]
-    shown = list(_compared(run))
     rows = [
-        TableRow(Column(name, each["direction"]).heading, list(_comparison_cells(name, each))) for name, each in shown
+        TableRow(Column(score, each["direction"]).heading, list(_comparison_cells(score, each)))
+        for score, each in _compared(run)
     ]
-    note = f"{run.content['stories']:,} stories each, {kind} scores."
-    note += f" {TOO_FEW}" if any(each["thin"] for _, each in shown) else ""
-    return Table(
-        f"compare-{kind}-{stem(run.name)}-{stem(other)}",
-        f"{run.name} against {other}",
-        note,
-        columns,
-        [("", rows)],
-        corner="Score",
-    )
+    blocks = [("", rows)]
+    note = f"{run.content['stories']:,} stories each, {kind} scores.{few_note(blocks)}"
+    name = f"compare-{kind}-{stem(run.name)}-{stem(other)}"
+    return Table(name, f"{run.name} against {other}", note, columns, blocks, corner="Score")
 
 
 def _compared(run: StageRun) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -84,20 +84,12 @@ class ReportedSystem:
     def evaluations(self) -> list[StageRun]:
         return self.of_stage(EVALUATE)
 
-    @property
-    def discourse(self) -> StageRun | None:
-        return next(iter(self.of_stage(DISCOURSE)), None)
-
-    @property
-    def study(self) -> StageRun | None:
-        return next(iter(self.of_stage(STUDY)), None)
-
-    @property
-    def measured(self) -> StageRun | None:
-        return next(iter(self.of_stage(MEASURE)), None)
-
     def of_stage(self, stage: str) -> list[StageRun]:
         return [run for run in self.runs if run.stage == stage]
+
+    def run_of(self, *stages: str) -> StageRun | None:
+        """Its run of the first of these stages that it has."""
+        return next((run for stage in stages for run in self.of_stage(stage)), None)
 
     def scored(self, mode: Mode) -> StageRun | None:
         """Its scores in a mode: all evaluations of one mode and one file of stories hold the same."""
@@ -123,8 +115,8 @@ def read_runs(requests: Sequence[str]) -> list[ReportedSystem]:
         _check_place(system, run)
         system.runs.append(run)
     runs = [run for system in systems.values() for run in system.runs]
-    for stage, alike in ((EVALUATE, {"--look-back": "look_back"}), (DISCOURSE, {"--swap-arg2": "swap_arg2"})):
-        _check_alike([run for run in runs if run.stage == stage], alike)
+    for stage, option in ((EVALUATE, "look_back"), (DISCOURSE, "swap_arg2")):
+        _check_alike([run for run in runs if run.stage == stage], option)
     return list(systems.values())
 
 
@@ -135,8 +127,7 @@ def _read(request: str) -> StageRun:
     if not name.strip() or not path:
         raise BadRequest(f"{request!r}: expected DIR or NAME=DIR")
     directory = Path(path)
-    path_of_manifest = directory / MANIFEST
-    manifest = _json(path_of_manifest) if path_of_manifest.is_file() else read_manifest(directory)
+    manifest = _json(directory / MANIFEST) if (directory / MANIFEST).is_file() else read_manifest(directory)
     if manifest["stage"] not in CONTENTS:
         expected = ", ".join(f"`{stage}`" for stage in CONTENTS)
         raise BadRequest(f"{directory}: made by `{manifest['stage']}`; a report is made of {expected}")
@@ -149,7 +140,7 @@ def _json(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise BadRequest(f"{path}: missing, although its manifest is there; run its command again") from None
     except ValueError:
-        raise BadRequest(f"{path}: not readable as JSON; run its command again with --overwrite") from None
+        raise BadRequest(f"{path}: not readable as JSON; run its command again with `overwrite`", "overwrite") from None
     return content
 
 
@@ -163,7 +154,7 @@ def _check_place(system: ReportedSystem, run: StageRun) -> None:
             )
 
 
-def _check_alike(runs: Sequence[StageRun], options: dict[str, str]) -> None:
+def _check_alike(runs: Sequence[StageRun], option: str) -> None:
     """Scores are in one table only when they were counted alike against the same references."""
     for run in runs[1:]:
         if run.files["references"] != runs[0].files["references"]:
@@ -173,6 +164,5 @@ def _check_alike(runs: Sequence[StageRun], options: dict[str, str]) -> None:
             )
         if run.files.get("classifier") != runs[0].files.get("classifier"):
             raise BadRequest(f"{run.directory}: another classifier than {runs[0].directory}; score both with one")
-        for option, key in options.items():
-            if run.config[key] != runs[0].config[key]:
-                raise BadRequest(f"{run.directory}: {option} differs from {runs[0].directory}; score both alike")
+        if run.config[option] != runs[0].config[option]:
+            raise BadRequest(f"{run.directory}: `{option}` differs from {runs[0].directory}; score both alike")

@@ -1,21 +1,24 @@
 """A table of scores: rows of cells, which of them is best, and its files in Markdown, LaTeX and CSV.
 
-Pages show the same tables (`templates/parts.html`).
+Their markup is in `templates/table.md` and `templates/table.tex`; pages show the same tables (`templates/parts.html`).
 """
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import ClassVar, Literal
+from functools import cache
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from discodvt.evaluation.metric import Direction
 from discodvt.report import escaping
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
 NONE = "–"
-THIN = "†"
 WIDEST_NARROW = 6  # columns of a LaTeX table that fits one column of a paper
 LONGEST_LINE = 40  # characters of a text that is not broken in LaTeX
 
@@ -81,13 +84,7 @@ class Table:
     @property
     def groups(self) -> list[tuple[str, int]]:
         """Runs of columns of one group, with their lengths."""
-        found: list[tuple[str, int]] = []
-        for column in self.columns:
-            if found and found[-1][0] == column.group:
-                found[-1] = (column.group, found[-1][1] + 1)
-            else:
-                found.append((column.group, 1))
-        return found
+        return [(group, len(list(run))) for group, run in groupby(self.columns, key=lambda column: column.group)]
 
     def holds_text(self, number: int) -> bool:
         """Whether a column holds words (aligned left) and not numbers (aligned right)."""
@@ -126,25 +123,7 @@ def _winner(cells: Sequence[Cell], better: Direction) -> Cell | None:
 
 def markdown(table: Table) -> str:
     """GitHub's tables: best in bold, intervals in brackets."""
-    text = escaping.markdown_cell
-    lines = [f"**{escaping.markdown(table.title)}.** {escaping.markdown(table.note)}", ""]
-    lines += [_line([text(table.corner), *(text(column.heading) for column in table.columns)])]
-    lines += [_line(["---", *("---:" for _ in table.columns)])]
-    for heading, rows in table.blocks:
-        if heading:
-            lines.append(_line([f"*{text(heading)}*", *("" for _ in table.columns)]))
-        lines += [_line([text(row.name), *map(_markdown_cell, row.cells)]) for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _markdown_cell(cell: Cell) -> str:
-    text = escaping.markdown_cell(cell.text)
-    number = (f"**{text}**" if cell.best else text) + cell.stars.replace("*", r"\*") + THIN * cell.thin
-    return f"{number} ({cell.interval[0]} to {cell.interval[1]})" if cell.interval else number
+    return _templates().get_template("table.md").render(table=table)
 
 
 def latex(table: Table) -> str:
@@ -152,36 +131,12 @@ def latex(table: Table) -> str:
 
     A table of many columns or long texts spans both columns of a paper, with less space between columns.
     """
-    width = len(table.columns) + 1
-    wide = width > WIDEST_NARROW or any(len(cell.text) > LONGEST_LINE for row in table.rows for cell in row.cells)
-    kind = "table*" if wide else "table"
+    texts = [[cell.text for cell in row.cells] for row in table.rows]
+    wide = len(table.columns) >= WIDEST_NARROW or any(len(text) > LONGEST_LINE for row in texts for text in row)
     sides = iter(_latex_column(table, number) for number in range(len(table.columns)))
     # Rules between groups of columns, as the paper has them.
     shape = "l" + "".join(("|" if group else "") + "".join(islice(sides, count)) for group, count in table.groups)
-    lines = [rf"\begin{{{kind}}}", r"  \centering", *[r"  \small\setlength{\tabcolsep}{3pt}"] * wide]
-    lines += [rf"  \begin{{tabular}}{{{shape}}}", r"    \toprule"]
-    if any(group for group, _ in table.groups):
-        heads = [rf"\multicolumn{{{count}}}{{c}}{{{escaping.latex(group)}}}" for group, count in table.groups]
-        lines.append(f"    & {' & '.join(heads)} \\\\")
-    heads = [escaping.latex(column.name) + escaping.latex(column.arrow) for column in table.columns]
-    lines += [f"    {' & '.join([escaping.latex(table.corner), *heads])} \\\\"]
-    for heading, rows in table.blocks:
-        lines.append(r"    \midrule")
-        if heading:
-            lines += [rf"    \multicolumn{{{width}}}{{c}}{{\textit{{{escaping.latex(heading)}}}}} \\", r"    \midrule"]
-        lines += [f"    {' & '.join([escaping.latex(row.name), *map(_latex_cell, row.cells)])} \\\\" for row in rows]
-    caption = rf"  \caption{{{escaping.latex(table.title)}. {escaping.latex(table.note)}}}"
-    return "\n".join(
-        [
-            *lines,
-            r"    \bottomrule",
-            r"  \end{tabular}",
-            caption,
-            rf"  \label{{tab:{table.name}}}",
-            rf"\end{{{kind}}}",
-            "",
-        ]
-    )
+    return _templates().get_template("table.tex").render(table=table, wide=wide, shape=shape)
 
 
 def _latex_column(table: Table, number: int) -> str:
@@ -191,43 +146,42 @@ def _latex_column(table: Table, number: int) -> str:
     return r"p{0.4\textwidth}" if any(len(row.cells[number].text) > LONGEST_LINE for row in table.rows) else "l"
 
 
-def _latex_cell(cell: Cell) -> str:
-    text = "--" if cell.text == NONE else escaping.latex(cell.text)
-    return (rf"\textbf{{{text}}}" if cell.best else text) + cell.stars + r"$^\dagger$" * cell.thin
+@cache
+def _templates() -> "Environment":
+    """Templates of text files, with signs that LaTeX leaves free; what they print is escaped by their filters."""
+    from jinja2 import Environment, PackageLoader
+
+    environment = Environment(
+        *("<%", "%>", "<<", ">>", "<#", "#>"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        loader=PackageLoader("discodvt.report"),
+    )
+    environment.filters |= {"paragraph": escaping.markdown, "cell": escaping.markdown_cell, "tex": escaping.latex}
+    return environment
 
 
 def comma_separated(table: Table) -> str:
     """Unrounded values as scored; where a column has intervals or stars, they follow in columns of their own."""
-    kinds = [_extras(row.cells[number] for row in table.rows) for number in range(len(table.columns))]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    heads = (name for column, extras in zip(table.columns, kinds, strict=True) for name in _heads(column, extras))
+    columns = list(zip(*(row.cells for row in table.rows), strict=True))
+    kinds = [(any(cell.ends for cell in cells), any(cell.stars for cell in cells)) for cells in columns]
+    heads = [name for column, kind in zip(table.columns, kinds, strict=True) for name in _heads(column, *kind)]
     writer.writerow(["block", table.corner.lower(), *heads])
     for heading, rows in table.blocks:
         for row in rows:
-            cells = zip(row.cells, kinds, strict=True)
-            values = (value for cell, extras in cells for value in _values(cell, extras))
+            values = [value for cell, kind in zip(row.cells, kinds, strict=True) for value in _values(cell, *kind)]
             writer.writerow([escaping.csv_text(heading), escaping.csv_text(row.name), *values])
     return out.getvalue()
 
 
-def _extras(cells: Iterable[Cell]) -> tuple[bool, bool]:
-    known = list(cells)
-    return any(cell.ends for cell in known), any(cell.stars for cell in known)
-
-
-def _heads(column: Column, extras: tuple[bool, bool]) -> Iterator[str]:
+def _heads(column: Column, ends: bool, stars: bool) -> list[str]:
     name = escaping.csv_text(f"{column.group} {column.name}".strip())
-    yield name
-    if extras[0]:
-        yield from (f"{name} low", f"{name} high")
-    if extras[1]:
-        yield f"{name} stars"
+    return [name, *[f"{name} low", f"{name} high"] * ends, *[f"{name} stars"] * stars]
 
 
-def _values(cell: Cell, extras: tuple[bool, bool]) -> Iterator[str]:
-    yield repr(cell.value) if cell.value is not None else escaping.csv_text(cell.text.replace(NONE, ""))
-    if extras[0]:
-        yield from map(repr, cell.ends) if cell.ends else ("", "")
-    if extras[1]:
-        yield cell.stars
+def _values(cell: Cell, ends: bool, stars: bool) -> list[str]:
+    text = repr(cell.value) if cell.value is not None else escaping.csv_text(cell.text.replace(NONE, ""))
+    return [text, *(map(repr, cell.ends) if cell.ends else [""] * 2 * ends), *[cell.stars] * stars]

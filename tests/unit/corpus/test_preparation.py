@@ -188,7 +188,7 @@ def test_the_directory(tmp_path: Path) -> None:
 
 def test_the_source_is_never_overwritten(tmp_path: Path) -> None:
     prepare(Lists(train=[row("a")], test=[row("b")]), tmp_path)
-    with pytest.raises(BadRequest, match=r"holds the source file t.*\.parquet; choose another"):
+    with pytest.raises(BadRequest, match=r"holds .*t.*\.parquet, which is read; choose another"):
         prepare(TabularFiles("parquet", [tmp_path]), tmp_path, overwrite=True)
     assert len(corpus(tmp_path)) == 2
 

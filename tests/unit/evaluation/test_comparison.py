@@ -119,7 +119,10 @@ def test_prompts_that_favour_one_system_by_chance_are_rarely_starred():
     prompts = [f"p{n // 5}" for n in range(100)]
     draws = make_resampler(100, prompts, resamples=0, seed=0)
     luck = rng.normal(size=(20, 400)).repeat(5, axis=0) + rng.normal(size=(100, 400))  # 400 scores without any meaning
-    sides = [StoryMean(("score",) * 400, ("",) * 400, "higher", per_story) for per_story in (luck, np.zeros_like(luck))]
+    sides = [
+        StoryMean(names=("score",) * 400, definitions=("",) * 400, per_story=per_story)
+        for per_story in (luck, np.zeros_like(luck))
+    ]
     starred = [each.stars != "" for each in compare_metrics(*sides, draws, None)]
     assert 0.02 < np.mean(starred) < 0.08
 

@@ -1,17 +1,19 @@
 """The discourse fit stage: an annotated corpus in, a relation classifier out; trained in the loop of every stage.
 
-OUT is a checkpoint that `open_classifier` reads: `config.json`, `model.safetensors`, tokenizer, `README.md` (its card),
-`metrics.jsonl`, `training.png` and the manifest. An unfinished run is resumed by the same request.
+OUT is a checkpoint that `open_classifier` reads: `config.json`, `model.safetensors`, tokenizer, `README.md` (from
+`card.md`), `metrics.jsonl`, `training.png` and the manifest. An unfinished run is resumed by the same request.
 """
 
 import shutil
 from collections.abc import Iterator
+from importlib.resources import files
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from jinja2 import Template
 
 from discodvt import __version__
 from discodvt.artefacts import MANIFEST
@@ -105,18 +107,7 @@ def _assemble(site: Site, sources: dict[str, Path], config: dict[str, Any]) -> S
         )
     reader = PairReader(tokenizer, model.config.reading, model.config.argument_tokens)
     encoded = {role: _encoded(reader, path, config) for role, path in sources.items()}
-    phases = Phases(
-        [
-            Phase(
-                shuffled(encoded[role], seed=config["seed"]) if config["shuffle_labels"] else encoded[role],
-                config["epochs" if role == "train" else "first_epochs"],
-                config["pairs_per_step"],
-                config["seed"],
-            )
-            for role in ("first", "train")
-            if role in encoded
-        ]
-    )
+    phases = Phases([_phase(encoded[role], role, config) for role in ("first", "train") if role in encoded])
     counts = np.bincount(encoded["train"].labels, minlength=len(MARKERS)).tolist()
     facts = {
         "pairs": {role: len(pairs) for role, pairs in encoded.items()},
@@ -127,7 +118,10 @@ def _assemble(site: Site, sources: dict[str, Path], config: dict[str, Any]) -> S
 
     def describe(target: Path, progress: dict[str, Any]) -> None:
         tokenizer.save_pretrained(target)
-        _write_card(target, config=config, facts=facts, progress=progress)
+        markup = (files("discodvt.evaluation.discourse") / "card.md").read_text(encoding="utf-8")
+        card = Template(markup, trim_blocks=True, keep_trailing_newline=True)
+        text = card.render(config=config, facts=facts, progress=progress, version=__version__)
+        (target / "README.md").write_text(text, encoding="utf-8")
 
     return Stage(
         objective=RelationObjective(model),
@@ -141,6 +135,12 @@ def _assemble(site: Site, sources: dict[str, Path], config: dict[str, Any]) -> S
         score=lambda step, figures: -figures["macro_accuracy"] if phases.in_last(step) else None,
         facts=facts,
     )
+
+
+def _phase(pairs: EncodedPairs, role: str, config: dict[str, Any]) -> Phase:
+    seed = config["seed"]
+    own = shuffled(pairs, seed=seed) if config["shuffle_labels"] else pairs
+    return Phase(own, config["epochs" if role == "train" else "first_epochs"], config["pairs_per_step"], seed)
 
 
 def _encoded(reader: PairReader, path: Path, config: dict[str, Any]) -> EncodedPairs:
@@ -160,34 +160,3 @@ def _texts(sources: dict[str, Path], config: dict[str, Any]) -> Iterator[str]:
     """The arguments of the training pairs, for the subwords of `small`."""
     pairs = chain.from_iterable(_pairs(sources[role], config) for role in ("train", "first") if role in sources)
     return islice((text for pair in pairs for text in pair[:2]), SUBWORD_TEXTS)
-
-
-def _write_card(directory: Path, *, config: dict[str, Any], facts: dict[str, Any], progress: dict[str, Any]) -> None:
-    """Write `README.md` for a classifier."""
-    pairs = ", ".join(f"{count:,} {role}" for role, count in facts["pairs"].items())
-    lines = [
-        "---",
-        "library_name: discodvt",
-        "tags: [discodvt, discourse-markers, text-classification]",
-        "---",
-        "",
-        "# Discourse relation classifier",
-        "",
-        "Names the marker taken out between two arguments; made to judge stories, by `discodvt discourse score`.",
-        "",
-        *(["**A control: trained on shuffled labels. Use it for nothing else.**", ""] * config["shuffle_labels"]),
-        f"- Encoder: {config['encoder']}, {facts['parameters']:,} parameters with the head",
-        f"- Marker pairs: {pairs}",
-        f"- Step {progress['step']:,}; best so far: step {progress['best_step']}",
-        f"- Macro-accuracy on valid pairs: {progress['figures']['macro_accuracy']:.4f} (any one marker: "
-        f"{1 / sum(count > 0 for count in facts['markers'].values()):.4f})",
-        f"- Learning rate {config['learning_rate']}, {config['pairs_per_step']} pairs a step, "
-        f"{config['epochs']} epochs, seed {config['seed']}",
-        f"- Written by discodvt {__version__}",
-        "",
-        "| marker | training pairs |",
-        "|---|---|",
-        *(f"| {marker} | {count:,} |" for marker, count in facts["markers"].items()),
-        "",
-    ]
-    (directory / "README.md").write_text("\n".join(lines), encoding="utf-8")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discodvt.corpus.words import sentence_bleu
-from discodvt.evaluation.metric import Floats, Ints, PooledMetric, Resampling, StoryMean, Weights
+from discodvt.evaluation.metric import Floats, Ints, Metric, StoryMean, Weights
 from discodvt.evaluation.metrics.ngrams import NgramCounts, Parts
 from discodvt.evaluation.metrics.word_tokens import Text, WordTokens, as_line
 
@@ -48,20 +48,13 @@ def _matches(grams: NgramCounts) -> Floats:
     return np.bincount(grams.text[both], clipped, grams.texts).astype(np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusBleu(PooledMetric):
+@dataclass(frozen=True, kw_only=True)
+class CorpusBleu(Metric):
     """BLEU and rBLEU of stories paired with references."""
 
     matches: Ints  # [N, orders]
     hypothesis: Ints  # lengths in sacrebleu's tokens, [N]
     reference: Ints
-    signature: str
-    names: tuple[str, ...] = ("BLEU", "rBLEU")
-    resampling: Resampling = "bootstrap"
-
-    @property
-    def definitions(self) -> tuple[str, ...]:
-        return f"sacrebleu|{self.signature}", f"sacrebleu-reversed|{self.signature}"
 
     @property
     def values(self) -> Floats:
@@ -88,7 +81,8 @@ def corpus_bleu(hypotheses: Sequence[Text], references: Sequence[Text]) -> Corpu
         matches=np.array([score.counts for score in counted], dtype=np.int64),
         hypothesis=np.array([score.sys_len for score in counted], dtype=np.int64),
         reference=np.array([score.ref_len for score in counted], dtype=np.int64),
-        signature=str(metric.get_signature()),
+        names=("BLEU", "rBLEU"),
+        definitions=tuple(f"{name}|{metric.get_signature()}" for name in ("sacrebleu", "sacrebleu-reversed")),
     )
 
 

@@ -9,8 +9,8 @@ adjusted distinct (Liu et al. 2022) was left aside: its correction assumes unifo
 Over a handful of n-grams halves say little: such a score says `too_few` and is not tested.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,33 +18,29 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import gammaln
 
-from discodvt.evaluation.metric import Floats, PooledMetric, Weights, sum_over_texts, too_few
+from discodvt.evaluation.metric import Floats, Metric, Resampling, Weights, sum_over_texts, too_few
 from discodvt.evaluation.metrics.ngrams import Parts, count_ngrams, sum_over_ngrams
 from discodvt.evaluation.metrics.word_tokens import WordTokens
 
 ORDERS = (4, 5)
 
 
-@dataclass(frozen=True)
-class Distinct(PooledMetric):
+@dataclass(frozen=True, kw_only=True)
+class Distinct(Metric):
     """D-n, or with sample sizes LD-n, of one system's stories."""
 
-    names: tuple[str, ...]
-    definitions: tuple[str, ...]
     grams: tuple[Parts, ...]  # one for each name
     samples: tuple[int, ...] | None  # None: all n-grams, not a sample
-    too_few: Mapping[str, str] = field(default_factory=dict)
+    resampling: Resampling = "subsample"
 
     @property
     def values(self) -> Floats:
         return self.under(np.ones((1, self.grams[0][0].texts), dtype=np.float32)).ravel()
 
     def under(self, weights: Weights) -> Floats:
-        if self.samples is None:
-            return np.stack([pool.share(weights) for pool in self._pools], axis=1)
+        samples = self.samples or [None] * len(self._pools)
         return np.stack(
-            [pool.rarefied_share(weights, sample) for pool, sample in zip(self._pools, self.samples, strict=True)],
-            axis=1,
+            [pool.share(weights, sample) for pool, sample in zip(self._pools, samples, strict=True)], axis=1
         )
 
     @cached_property
@@ -72,18 +68,14 @@ class _Pool:
             largest = max(largest, int(pooled.max(initial=0)))
         return cls(totals, once, often, largest)
 
-    def share(self, weights: Weights) -> Floats:
-        """Distinct over all n-grams under each resample; 0 where there are none."""
-        often = sum_over_ngrams(
-            self.often, weights, lambda counts, _: np.minimum(counts, 1).sum(axis=0, dtype=np.float32)
-        )
-        return np.asarray(
-            (sum_over_texts(weights, self.once) + often) / np.maximum(sum_over_texts(weights, self.totals), 1)
-        )
-
-    def rarefied_share(self, weights: Weights, sample: int) -> Floats:
-        """The expected share of distinct n-grams in a sample of all, under each resample."""
-        totals = np.maximum(sum_over_texts(weights, self.totals), 1)
+    def share(self, weights: Weights, sample: int | None) -> Floats:
+        """Distinct over all n-grams under each resample, 0 where there are none; or what is expected in a sample."""
+        totals, once = np.maximum(sum_over_texts(weights, self.totals), 1), sum_over_texts(weights, self.once)
+        if sample is None:
+            often = sum_over_ngrams(
+                self.often, weights, lambda counts, _: np.minimum(counts, 1).sum(0, dtype=np.float32)
+            )
+            return np.asarray((once + often) / totals)
         share = weights.mean(axis=1, dtype=np.float64)  # a fold has not text enough for the whole sample
         drawn = np.clip(np.floor(sample * np.minimum(1, 2 * share)), 1, totals)
         chances = rarefied(np.arange(self.largest + 1.0)[:, None], totals, drawn)  # [count, resamples]
@@ -91,16 +83,14 @@ class _Pool:
         def expected(counts: NDArray[np.number], columns: slice) -> Floats:
             return np.asarray(np.take_along_axis(chances[:, columns], counts.astype(np.int64), axis=0).sum(axis=0))
 
-        often = sum_over_ngrams(self.often, weights, expected)
-        return np.asarray(sum_over_texts(weights, self.once) / totals + often / drawn)
+        return np.asarray(once / totals + sum_over_ngrams(self.often, weights, expected) / drawn)
 
 
 def distinct(stories: WordTokens, references: WordTokens) -> Distinct:
     """D-4 and D-5 of the paper: n-grams with a token unknown to the references are not counted."""
-    lowered = stories.lower()
     known = np.zeros(len(stories.vocabulary), dtype=bool)
     known[references.lower().ids] = True
-    grams = tuple(count_ngrams([lowered], ORDERS, allowed=known).values())
+    grams = tuple(count_ngrams([stories.lower()], ORDERS, allowed=known).values())
     names = tuple(f"D-{order}" for order in ORDERS)
     counted = [sum(int(part.count.sum()) for part in parts) for parts in grams]
     return Distinct(
@@ -116,7 +106,6 @@ def distinct(stories: WordTokens, references: WordTokens) -> Distinct:
 
 def length_corrected_distinct(stories: WordTokens, *, alongside: Sequence[WordTokens]) -> Distinct:
     """LD-4 and LD-5; `alongside` holds the references, and the other system of a comparison."""
-    lowered = stories.lower()
     fewest = [min(_gram_total(each, order) for each in (stories, *alongside)) for order in ORDERS]
     samples = tuple(total // 4 for total in fewest)
     names = tuple(f"LD-{order}" for order in ORDERS)
@@ -126,7 +115,7 @@ def length_corrected_distinct(stories: WordTokens, *, alongside: Sequence[WordTo
             f"distinct:{order}|rarefied-to:{sample}|case:lower|tok:{stories.tokenizer}"
             for order, sample in zip(ORDERS, samples, strict=True)
         ),
-        grams=tuple(count_ngrams([lowered], ORDERS).values()),
+        grams=tuple(count_ngrams([stories.lower()], ORDERS).values()),
         samples=samples,
         too_few=too_few(dict(zip(names, fewest, strict=True)), "n-grams"),
     )

@@ -12,23 +12,18 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array
 
-from discodvt.evaluation.metric import Floats, PooledMetric, Weights, sum_over_texts
+from discodvt.evaluation.metric import Floats, Metric, Resampling, Weights, sum_over_texts
 from discodvt.evaluation.metrics.ngrams import Parts, sum_over_ngrams
 
 ORDERS = (2, 3)
 
 
-@dataclass(frozen=True)
-class Jaccard(PooledMetric):
+@dataclass(frozen=True, kw_only=True)
+class Jaccard(Metric):
     """MSJ-n of stories paired with references."""
 
     grams: Mapping[int, Parts]  # order 1 .. 3, side 0 stories, side 1 references
-    tokenizer: str
-    names: tuple[str, ...] = tuple(f"MSJ-{order}" for order in ORDERS)
-
-    @property
-    def definitions(self) -> tuple[str, ...]:
-        return tuple(f"ms-jaccard:{order}|mean:geometric|case:mixed|tok:{self.tokenizer}" for order in ORDERS)
+    resampling: Resampling = "subsample"
 
     @property
     def values(self) -> Floats:
@@ -40,6 +35,12 @@ class Jaccard(PooledMetric):
     @cached_property
     def _orders(self) -> list["_Paired"]:
         return [_Paired.of(self.grams[order]) for order in sorted(self.grams)]
+
+
+def jaccard(grams: Mapping[int, Parts], tokenizer: str) -> Jaccard:
+    """MSJ-2 and MSJ-3 from the n-grams counted side by side."""
+    definitions = (f"ms-jaccard:{order}|mean:geometric|case:mixed|tok:{tokenizer}" for order in ORDERS)
+    return Jaccard(names=tuple(f"MSJ-{order}" for order in ORDERS), definitions=tuple(definitions), grams=grams)
 
 
 @dataclass(frozen=True, slots=True)

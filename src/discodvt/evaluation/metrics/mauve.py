@@ -17,21 +17,23 @@ from torch.nn.utils.rnn import pad_sequence
 from discodvt.checkpoints import Checkpoint, best_device
 from discodvt.errors import BadRequest
 from discodvt.evaluation.encoder import open_encoder
-from discodvt.evaluation.metric import Floats, PooledMetric, Resampling, Weights
+from discodvt.evaluation.metric import Floats, Metric, Resampling, Weights
 from discodvt.evaluation.metrics.word_tokens import Text, as_line
 
 LONGEST_TOKENS = 1024  # of a text, as in the package
 TEXTS_PER_BATCH = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Mauve(PooledMetric):
+@dataclass(frozen=True, kw_only=True)
+class Mauve(Metric):
     """One number for two sets of texts; without interval, since each resample would cluster all texts again."""
 
-    values: Floats
-    definitions: tuple[str, ...]
-    names: tuple[str, ...] = ("MAUVE",)
+    value: float
     resampling: Resampling = "none"
+
+    @property
+    def values(self) -> Floats:
+        return np.array([self.value])
 
     def under(self, weights: Weights) -> Floats:
         raise NotImplementedError("MAUVE is not resampled")
@@ -46,7 +48,8 @@ def mauve(hypotheses: Sequence[Text], references: Sequence[Text], *, model: str,
     human, ours = (features(model, tuple(map(as_line, texts))) for texts in (references, hypotheses))
     found = package.compute_mauve(p_features=human, q_features=ours, seed=seed, verbose=False)
     facts = f"model:{model}|features:last-token|buckets:{found.num_buckets}|seed:{seed}"
-    return Mauve(np.array([float(found.mauve)]), (f"mauve|{facts}|version:{version('mauve-text')}",))
+    definition = f"mauve|{facts}|version:{version('mauve-text')}"
+    return Mauve(names=("MAUVE",), definitions=(definition,), value=float(found.mauve))
 
 
 @lru_cache(maxsize=3)  # stories, references, and the stories of a second system

@@ -1,9 +1,11 @@
 """Small random writers in directories as training leaves them; loud enough that every mistake shows."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from transformers import (
     AutoModelForCausalLM,
     BartConfig,
@@ -122,8 +124,22 @@ def save_causal_writer(directory: Path, kind: str, *, prior: bool = True) -> Pat
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     if prior:
-        PlanPrior.beside(model, max_codes=MOST_CODES).save_pretrained(directory / "prior")
+        _save_causal_prior(directory / "prior", kind, len(tokenizer))
     return directory
+
+
+def _save_causal_prior(directory: Path, kind: str, vocabulary: int) -> None:
+    """A causal model that continues a prompt by codes, the last of its words: K codes, bos, eos and pad."""
+    shape = causal_shape(kind, vocabulary + CODES + 3)
+    model = AutoModelForCausalLM.from_config(shape)
+    _roughen(model)
+    directory.mkdir()
+    state = {f"language_model.{name}": weight for name, weight in model.state_dict().items() if name != "lm_head.weight"
+             or not shape.tie_word_embeddings}  # fmt: skip
+    save_file(state, directory / "model.safetensors", metadata={"format": "pt"})
+    config = {"model_type": "discodvt-causal-prior", "backbone_config": shape.to_dict()}
+    config |= {"num_codes": CODES, "max_codes": MOST_CODES}
+    (directory / "config.json").write_text(json.dumps(config))
 
 
 def save_causal_model(directory: Path, kind: str) -> Path:

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from unit.writing.toy_writer import save_causal_model, save_causal_writer
+from unit.writing.toy_writer import CODES, MOST_CODES, save_causal_model, save_causal_writer
 
+from discodvt.checkpoints import Checkpoint
 from discodvt.errors import BadRequest
 from discodvt.writing import Request, SamplingParams, StoryWriter
 from discodvt.writing.story_batch import StoryDraft
+from discodvt.writing.transformers_engine import load_model
 
 PROMPTS = ("The fox who lost his hat", "Ann", "Once there was a very long prompt, and it went on and on, and on.")
 PLANS = ((3, 1, 4, 1, 5), (9, 2), (6, 5, 3, 5, 8, 9, 7, 9, 3, 2))
@@ -63,6 +65,25 @@ def test_greedy_stories_equal_generate(saved, kind, engine):
         )
         assert story == told[0].tolist()
     assert len({tuple(story) for story in ours}) == 3
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "gpt2"])
+def test_the_likeliest_plans_equal_generate(saved, kind):
+    """A causal prior continues the prompt by codes; other words, bos and pad are never drawn."""
+    directory = saved(save_causal_writer, kind)
+    writer = StoryWriter.from_pretrained(directory)
+    assert writer.prior_engine.name == ("transformers" if kind == "gpt2" else "llama")
+    params = SamplingParams(plan_temperature=0.0, min_codes=4, max_tokens=1)
+    prior = Checkpoint.open(directory / "prior")
+    model = load_model(prior.backbone, prior.weights().under("language_model."), torch.device("cpu"))
+    words = model.config.vocab_size - CODES - 3
+    never = [*range(words), words + CODES, words + CODES + 2]
+    for prompt, draft in zip(PROMPTS, written(writer, [Request(each) for each in PROMPTS], params), strict=True):
+        ids = torch.tensor([[*writer._prompt_ids(prompt), words + CODES]])
+        settings = {"do_sample": False, "max_new_tokens": MOST_CODES, "min_new_tokens": 4, "suppress_tokens": never}
+        settings |= {"eos_token_id": words + CODES + 1, "pad_token_id": words + CODES + 2}
+        drawn = model.generate(ids, attention_mask=torch.ones_like(ids), **settings)[0, ids.shape[1] :] - words
+        assert list(draft.plan) == [code for code in drawn.tolist() if code < CODES]
 
 
 @pytest.mark.parametrize(("kind", "engine"), RUNS)
@@ -127,12 +148,3 @@ def test_the_engine_is_the_fastest_that_can_run_the_model(saved):
 def test_an_engine_that_cannot_run_the_model_is_refused(saved, kind, engine, told):
     with pytest.raises(BadRequest, match=told):
         StoryWriter.from_pretrained(saved(save_causal_writer, kind), engine=engine)
-
-
-def test_a_prompt_leaves_room_for_the_story(saved):
-    writer = StoryWriter.from_pretrained(saved(save_causal_model, "gpt2"))
-    long = "fox " * 60  # two subwords each: 120 of 160 positions
-    with pytest.raises(BadRequest, match=r"`max_tokens` 70: after a prompt of 121 the model has 39 positions"):
-        writer.write(long, max_tokens=70)
-    (draft,) = written(writer, [Request(long)], SamplingParams(min_tokens=150))
-    assert len(draft.symbols) == 39

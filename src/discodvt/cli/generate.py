@@ -54,6 +54,10 @@ def generate(
     greedy: Annotated[bool, typer.Option("--greedy", help="Greedy decoding instead of sampling.")] = False,
     batch_size: Annotated[int, typer.Option(help="Stories written at a time; does not change them.")] = 32,
     int8: Annotated[bool, typer.Option("--int8", help="Quantize large weights to 8 bits (CPU).")] = False,
+    engine: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="bart, llama or transformers; default: the fastest that runs the model."),
+    ] = None,
     workers: Workers = None,
     on: On = "local",
     resources: Resources = "",
@@ -92,7 +96,7 @@ def generate(
     in_file = output is not None and total > 1
     view = "live" if live else "json" if json else "plan" if show_plan else "none" if in_file else "text"
     with _interrupted(kept=output is not None), _warning_lines():
-        writer = StoryWriter.from_pretrained(model, int8=int8)
+        writer = StoryWriter.from_pretrained(model, int8=int8, engine=engine)
         meanings = pages.read_meanings(writer.directory) if html is not None else {}
         given = given if plan_from is None else read_plan(plan_from, writer)
         if live:

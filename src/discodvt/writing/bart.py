@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
-from discodvt.writing.engine import WINDOW, Cache, Engine, KVStore, whole_windows
+from discodvt.writing.engine import WINDOW, Cache, Engine, KVStore, Vocabulary, whole_windows
 from discodvt.writing.layers import Linear, Norm, activation, fused, kernels_for, linear, norm
 
 _OFFSET = 2  # BART's position 0 is row 2 of its table
@@ -238,14 +238,10 @@ class Bart(Engine):
 
     name = "bart"
 
-    def __init__(self, encoder: Encoder, decoder: Decoder, *, start: int, end: int) -> None:
+    def __init__(self, encoder: Encoder, decoder: Decoder, vocabulary: Vocabulary) -> None:
+        super().__init__(vocabulary)
         self.encoder, self.decoder = encoder, decoder
-        self.start, self.end = start, end
-        self.prompt_start, self.prompt_end = (start,), (end,)
         self.device = decoder.positions.device
 
     def new_cache(self, rows: int, length: int) -> BartCache:
         return BartCache(self, rows, length)
-
-    def room(self, prompt: int) -> int:
-        return len(self.decoder.positions)

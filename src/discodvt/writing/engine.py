@@ -7,11 +7,14 @@ the same bits; a single row takes other kernels of the BLAS, which round otherwi
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from discodvt.errors import BadRequest
 
 WINDOW = 16  # attention windows grow by a vector register of float32
 
@@ -35,23 +38,56 @@ class Cache(ABC):
         """The last symbol of each of the first B rows, and how many each has, to logits [B, V] of the next."""
 
 
-class Engine(ABC):
-    """A model that writes sequences of symbols: `prompt_start x prompt_end` is read, then `start` and what follows."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """The symbols of a model: what begins and ends a sequence, what stands around a prompt, which are never drawn.
 
-    name: str
-    prompt_start: tuple[int, ...]
-    prompt_end: tuple[int, ...]
+    `first` is the word that is symbol 0: a causal prior has its codes after the words of prompts.
+    """
+
     start: int
     end: int
+    prompt_start: tuple[int, ...] = ()
+    prompt_end: tuple[int, ...] = ()
+    first: int = 0
+    never: tuple[int, ...] = ()
+
+    @classmethod
+    def of_codes(cls, codes: int, *, first: int = 0) -> "Vocabulary":
+        """That of a prior: K codes, then bos, eos and pad, of which only eos is drawn."""
+        return cls(start=codes, end=codes + 1, first=first, never=(codes, codes + 2))
+
+    @classmethod
+    def of_text(cls, config: Mapping[str, Any], separator: int | None) -> "Vocabulary":
+        """That of a causal language model, `BOS prompt SEP story EOS`, as `model.backbones.causal` has it."""
+        bos, eos = config.get("bos_token_id"), config.get("eos_token_id")
+        eos = eos[0] if isinstance(eos, list) else eos
+        if eos is None:
+            raise BadRequest("config.json: no end symbol (eos_token_id) in it; give a model with one")
+        return cls(start=eos if separator is None else separator, end=eos, prompt_start=() if bos is None else (bos,))
+
+    def bias(self, head: Tensor) -> Tensor | None:
+        """What is added to logits of an output layer [V, D] so that what is never drawn is not."""
+        if not self.never:
+            return None
+        bias = head.new_zeros(len(head))
+        bias[list(self.never)] = float("-inf")
+        return bias
+
+
+class Engine(ABC):
+    """A model that writes sequences of symbols after prompts."""
+
+    name: str
     device: torch.device
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.start, self.end = vocabulary.start, vocabulary.end
 
     @abstractmethod
     def new_cache(self, rows: int, length: int) -> Cache:
         """A cache with room for so many rows of so many symbols; it grows where more is needed."""
-
-    def room(self, prompt: int) -> int:
-        """How many symbols the model's positions hold after a prompt of so many."""
-        raise NotImplementedError
 
 
 class KVStore:

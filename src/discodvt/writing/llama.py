@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from discodvt.checkpoints import Weights
-from discodvt.errors import BadRequest
-from discodvt.writing.engine import Cache, Engine, KVStore, whole_windows
+from discodvt.writing.engine import Cache, Engine, KVStore, Vocabulary, whole_windows
 from discodvt.writing.layers import Linear, fused, kernels_for, linear
 from discodvt.writing.rotary import KINDS, rope_settings, rotations
 
@@ -54,16 +53,13 @@ class _Layer:
 
 
 class Llama(Engine):
-    """Prompt in, subwords out."""
+    """Prompt in, symbols out."""
 
     name = "llama"
 
-    def __init__(self, weights: Weights, config: Mapping[str, Any], *, separator: int | None, int8: bool) -> None:
-        """Weights of a `LlamaForCausalLM` and its like; SEP before a story is `separator`, or the end symbol."""
-        problem = unfit(config)
-        if problem:
-            raise BadRequest(f"`engine` llama cannot run {weights.directory}: {problem}; leave it out", "engine")
-        self.prompt_start, self.prompt_end, self.start, self.end = sequence_symbols(config, separator)
+    def __init__(self, weights: Weights, config: Mapping[str, Any], vocabulary: Vocabulary, *, int8: bool) -> None:
+        """Weights of a `LlamaForCausalLM` and its like."""
+        super().__init__(vocabulary)
         self.heads: int = config["num_attention_heads"]
         self.kv_heads: int = config.get("num_key_value_heads") or self.heads
         self.head_width: int = config.get("head_dim") or config["hidden_size"] // self.heads
@@ -71,9 +67,11 @@ class Llama(Engine):
         self._eps: float = config.get("rms_norm_eps", 1e-6)
         prefix = "model." if "model.embed_tokens.weight" in weights else ""
         self.embedding = weights[f"{prefix}embed_tokens.weight"]
+        self._symbols = self.embedding[vocabulary.first :]
         self.device = self.embedding.device
         self._norm = weights[f"{prefix}norm.weight"]
-        self._head = linear(weights.first("lm_head.weight", f"{prefix}embed_tokens.weight"), None, int8=int8)
+        head = weights.first("lm_head.weight", f"{prefix}embed_tokens.weight")[vocabulary.first :]
+        self._head = linear(head, vocabulary.bias(head), int8=int8)
         self._rotations = rotations(config, self.head_width, self.positions).to(self.device)
         rotates = config.get("no_rope_layers") or [1] * config["num_hidden_layers"]
         self._layers = [
@@ -115,9 +113,6 @@ class Llama(Engine):
     def new_cache(self, rows: int, length: int) -> "LlamaCache":
         return LlamaCache(self, rows, length)
 
-    def room(self, prompt: int) -> int:
-        return self.positions - prompt
-
     def _qkv_of(self, layer: _Layer, x: Tensor, turns: Tensor) -> Tensor:
         """States [B, D] to queries, keys and values [B, H + 2 kv heads, D / H], the first two rotated."""
         h = F.rms_norm(x, (x.shape[1],), layer.attention_norm, self._eps)
@@ -148,7 +143,7 @@ class Llama(Engine):
             symbols = torch.tensor(last, device=self.device)
         mask = cache.store.mask(places, window)
         turns = self._rotations[places].view(count, 1, -1)
-        x = F.embedding(symbols, self.embedding)
+        x = F.embedding(symbols, self._symbols)
         if cache.latent is not None:
             x += cache.latent[rows, told]
         grouped = (count, self.kv_heads, -1, self.head_width)
@@ -164,7 +159,8 @@ class Llama(Engine):
     def read(self, cache: "LlamaCache", row: int, prompt: Sequence[int], told: Sequence[int]) -> None:
         """Keys and values of the prompt and of the first symbols of a row, all positions at once."""
         count = len(prompt) + len(told)
-        x = F.embedding(torch.tensor([*prompt, *told], device=self.device), self.embedding)
+        words = [*prompt, *(symbol + self.vocabulary.first for symbol in told)]
+        x = F.embedding(torch.tensor(words, device=self.device), self.embedding)
         if cache.latent is not None and told:
             x[len(prompt) :] += cache.latent[row, : len(told)]
         turns = self._rotations[:count].view(count, 1, -1)
@@ -220,17 +216,6 @@ class LlamaCache(Cache):
                 self.latent[: before.shape[0], : before.shape[1]] = before
         assert self.latent is not None
         self.latent[row, : len(latent)] = latent
-
-
-def sequence_symbols(
-    config: Mapping[str, Any], separator: int | None
-) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
-    """What stands before and after a prompt, SEP and the end, as in `model.backbones.causal`."""
-    bos, eos = config.get("bos_token_id"), config.get("eos_token_id")
-    eos = eos[0] if isinstance(eos, list) else eos
-    if eos is None:
-        raise BadRequest("config.json: no end symbol (eos_token_id) in it; give a model with one")
-    return () if bos is None else (bos,), (), eos if separator is None else separator, eos
 
 
 def _side_by_side(weight: Tensor, width: int) -> Tensor:

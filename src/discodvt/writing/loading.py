@@ -4,7 +4,6 @@ An engine is chosen for the backbone: `bart` for BART, `llama` for the Llama fam
 the last imports transformers, which would double the time to the first word.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ from discodvt.checkpoints import Checkpoint, Weights
 from discodvt.errors import BadRequest
 from discodvt.writing import llama
 from discodvt.writing.bart import Bart, Decoder, Encoder, Shape
-from discodvt.writing.code_engine import CodeEngine
-from discodvt.writing.engine import Engine
+from discodvt.writing.engine import Engine, Vocabulary
 from discodvt.writing.latent import Latent
 from discodvt.writing.sampling import SamplingParams
 
@@ -47,14 +45,18 @@ def load_writer(source: str | Path | None, device: torch.device, *, int8: bool, 
     if int8 and chosen == "transformers":
         raise BadRequest(f"`int8`: not with engine transformers, which {directory} needs; leave it out", "int8")
     config, weights, generation = checkpoint.config, checkpoint.weights(device), checkpoint.generation
-    generator = _ENGINES[chosen](checkpoint, weights.under("generator." if planned else ""), device=device, int8=int8)
+    parts = weights.under("generator." if planned else "")
+    if chosen == "bart":
+        generator: Engine = _bart(parts, checkpoint.backbone, int8)
+    else:
+        vocabulary = Vocabulary.of_text(checkpoint.backbone, config.get("separator_token_id"))
+        generator = _causal(chosen, checkpoint, parts, vocabulary, device, int8)
     latent = Latent(weights, config) if planned else None
     prior = None
     if latent is not None and checkpoint.prior is not None:
-        codes = checkpoint.prior.config
-        if codes.get("num_codes") != latent.num_codes:
+        if checkpoint.prior.config.get("num_codes") != latent.num_codes:
             raise BadRequest(f"{directory / 'prior'}: the prior of another model; train the `prior` stage on this one")
-        prior = _prior(checkpoint.prior, device=device, int8=int8, engine=engine)
+        prior = _prior(checkpoint.prior, latent.num_codes, device, int8)
     return LoadedWriter(
         checkpoint=checkpoint,
         subwords=checkpoint.bare_tokenizer(),
@@ -69,7 +71,7 @@ def load_writer(source: str | Path | None, device: torch.device, *, int8: bool, 
     )
 
 
-def _engine_for(checkpoint: Checkpoint, device: torch.device, asked: str | None) -> str:
+def _engine_for(checkpoint: Checkpoint, device: torch.device, asked: str | None = None) -> str:
     """The engine that was asked for, if it can run the model, else the fastest that can."""
     directory, backbone = checkpoint.directory, checkpoint.backbone
     kind = checkpoint.kind
@@ -77,98 +79,65 @@ def _engine_for(checkpoint: Checkpoint, device: torch.device, asked: str | None)
         kind = "bart" if "decoder_layers" in backbone else str(backbone.get("model_type"))
     if asked is not None and asked not in ENGINES:
         raise BadRequest(f"`engine` {asked!r}: expected one of {', '.join(ENGINES)}", "engine")
-    if asked == "bart" and kind != "bart":
-        raise BadRequest(f"`engine` bart cannot run {directory}: it is a {kind}; leave it out", "engine")
-    if asked == "llama" and (problem := llama.unfit(backbone)):
-        raise BadRequest(f"`engine` llama cannot run {directory}: {problem}; leave it out", "engine")
+    problems = {
+        "bart": "" if kind == "bart" else f"it is a {kind}",
+        "llama": llama.unfit(backbone),
+        "transformers": "it is a BART, for which there is engine bart" if kind == "bart" else "",
+    }
+    if asked is not None and problems[asked]:
+        raise BadRequest(f"`engine` {asked} cannot run {directory}: {problems[asked]}; leave it out", "engine")
     if asked is not None:
         return asked
-    if kind == "bart":
-        return "bart"
-    return "llama" if device.type == "cpu" and not llama.unfit(backbone) else "transformers"
+    able = [name for name in ENGINES if not problems[name] and not (name == "llama" and device.type != "cpu")]
+    return able[0]
 
 
-def _separator(checkpoint: Checkpoint) -> int | None:
-    separator: int | None = checkpoint.config.get("separator_token_id")
-    return separator
-
-
-def _bart(checkpoint: Checkpoint, weights: Weights, *, device: torch.device, int8: bool) -> Engine:
+def _bart(weights: Weights, config: dict[str, Any], int8: bool) -> Bart:
     """A BART; Hugging Face's own checkpoints leave the `model.` out. Stories start with `<s>`, as in training."""
-    config = checkpoint.backbone
     prefix = "model." if "model.decoder.embed_positions.weight" in weights else ""
     tied = (f"{prefix}shared.weight", f"{prefix}decoder.embed_tokens.weight")
     embedding, head = weights.first(*tied), weights.first("lm_head.weight", *tied)
     bias = weights["final_logits_bias"][0] if "final_logits_bias" in weights else head.new_zeros(len(head))
-    shape = Shape.of(config)
+    shape, start, end = Shape.of(config), config.get("bos_token_id", 0), config.get("eos_token_id", 2)
     return Bart(
         Encoder(weights.under(f"{prefix}encoder."), embedding, shape, int8=int8),
         Decoder(weights.under(f"{prefix}decoder."), embedding, head, bias, shape, int8=int8),
-        start=config.get("bos_token_id", 0),
-        end=config.get("eos_token_id", 2),
+        Vocabulary(start=start, end=end, prompt_start=(start,), prompt_end=(end,)),
     )
 
 
-def _llama(checkpoint: Checkpoint, weights: Weights, *, device: torch.device, int8: bool) -> Engine:
-    return llama.Llama(weights, checkpoint.backbone, separator=_separator(checkpoint), int8=int8)
+def _causal(
+    engine: str, checkpoint: Checkpoint, weights: Weights, vocabulary: Vocabulary, device: torch.device, int8: bool
+) -> Engine:
+    """A causal language model, of which these are the weights."""
+    config = checkpoint.backbone
+    if engine == "llama":
+        return llama.Llama(weights, config, vocabulary, int8=int8)
 
-
-def _transformers(checkpoint: Checkpoint, weights: Weights, *, device: torch.device, int8: bool) -> Engine:
-    from transformers import AutoModelForCausalLM
-
-    from discodvt.model import DiscoDVT
     from discodvt.model.backbones import new_backbone
-    from discodvt.writing.transformers_engine import TransformersEngine
+    from discodvt.writing.transformers_engine import TransformersEngine, load_model
 
-    name = str(checkpoint.directory)
-    if checkpoint.kind == "discodvt":
-        whole = checkpoint.load(DiscoDVT)
-        backbone, generator = whole.backbone, whole.generator
-    else:
-        generator = checkpoint.load(AutoModelForCausalLM)
-        try:
-            backbone = new_backbone(generator.config, separator=_separator(checkpoint))
-            assert backbone.symbols
-        except BadRequest as error:
-            raise BadRequest(f"{name}: {error}") from None
-    dtype = torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else torch.float32
-    return TransformersEngine(backbone, generator.to(device, dtype), name)
+    model = load_model(config, weights, device)
+    backbone = new_backbone(model.config, separator=vocabulary.start + vocabulary.first)
+    return TransformersEngine(backbone, model, vocabulary, str(checkpoint.directory))
 
 
-_ENGINES: dict[str, Callable[..., Engine]] = {"bart": _bart, "llama": _llama, "transformers": _transformers}
-
-
-def _prior(checkpoint: Checkpoint, *, device: torch.device, int8: bool, engine: str | None) -> Engine:
-    """A prior of either kind, by the engine of its language model."""
-    config, weights = checkpoint.config, checkpoint.weights(device)
-    if not checkpoint.causal:
-        return _bart_prior(weights, config, int8)
-    codes: int = config["num_codes"]
-    words = checkpoint.backbone["vocab_size"] - codes - 3
-    chosen = _engine_for(checkpoint, device, engine)
-    if chosen == "llama":
-        inner: Engine = llama.Llama(
-            weights.under("language_model."), checkpoint.backbone, separator=words + codes, int8=int8
-        )
-    else:
-        from discodvt.model.prior import CausalPlanPrior
-        from discodvt.writing.transformers_engine import TransformersEngine
-
-        model = checkpoint.load(CausalPlanPrior, device=device)
-        inner = TransformersEngine(model.backbone, model.language_model, str(checkpoint.directory))
-    return CodeEngine(inner, words=words, codes=codes)
-
-
-def _bart_prior(weights: Weights, config: dict[str, Any], int8: bool) -> Bart:
-    """A BART shape: its encoder reads subwords, its decoder writes codes, of which bos (K) and pad (K + 2) are none."""
-    text, codes = weights["encoder.embed_tokens.weight"], weights.first("decoder.embed_tokens.weight", "head.weight")
-    start, end, pad = (config["num_codes"] + special for special in range(3))
-    bias = codes.new_zeros(len(codes))
-    bias[[start, pad]] = float("-inf")
-    shape = Shape.of(config)
+def _prior(checkpoint: Checkpoint, codes: int, device: torch.device, int8: bool) -> Engine:
+    """A prior: a BART whose encoder reads subwords and whose decoder writes codes, or a causal model that does both."""
+    config, weights, chosen = checkpoint.config, checkpoint.weights(device), _engine_for(checkpoint, device)
+    if chosen != "bart":
+        first = checkpoint.backbone["vocab_size"] - codes - 3
+        vocabulary = Vocabulary.of_codes(codes, first=first)
+        return _causal(chosen, checkpoint, weights.under("language_model."), vocabulary, device, int8)
+    vocabulary, shape = Vocabulary.of_codes(codes), Shape.of(config)
+    text, embedding = (
+        weights["encoder.embed_tokens.weight"],
+        weights.first("decoder.embed_tokens.weight", "head.weight"),
+    )
+    bias = vocabulary.bias(embedding)
+    assert bias is not None
     return Bart(
         Encoder(weights.under("encoder."), text, shape, int8=int8),
-        Decoder(weights.under("decoder."), codes, codes, bias, shape, int8=int8),
-        start=start,
-        end=end,
+        Decoder(weights.under("decoder."), embedding, embedding, bias, shape, int8=int8),
+        vocabulary,
     )

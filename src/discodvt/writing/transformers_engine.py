@@ -8,29 +8,47 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import cache_utils
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, cache_utils
 
+from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
 from discodvt.model.backbones import Backbone
-from discodvt.writing.engine import Cache, Engine, whole_windows
+from discodvt.writing.engine import Cache, Engine, Vocabulary, whole_windows
 
 _MASKS = {"full_attention", "sliding_attention"}
 
 
+def load_model(config: dict[str, Any], weights: Weights, device: torch.device) -> Any:
+    """The causal Hugging Face model of a configuration with these weights; bfloat16 on a GPU that has it."""
+    settings, directory = dict(config), weights.directory
+    dtype = torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else torch.float32
+    try:
+        shape = AutoConfig.for_model(settings.pop("model_type"), **settings)
+        kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(shape)]
+        state = {name: weights[name] for name in weights}
+        model, found = kind.from_pretrained(None, config=shape, state_dict=state, dtype=dtype, output_loading_info=True)
+    except (ValueError, KeyError, TypeError, RuntimeError, StrictDataclassError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise BadRequest(f"{directory}: no causal language model can be opened ({reason}); give one") from None
+    if found["missing_keys"]:
+        raise BadRequest(f"{directory}: it lacks the weights {min(found['missing_keys'])}; give a whole checkpoint")
+    return model.to(device).eval()
+
+
 class TransformersEngine(Engine):
-    """Prompt in, subwords out."""
+    """Prompt in, symbols out."""
 
     name = "transformers"
 
-    def __init__(self, backbone: Backbone, generator: Any, source: str) -> None:
+    def __init__(self, backbone: Backbone, generator: Any, vocabulary: Vocabulary, source: str) -> None:
         """`generator` is the Hugging Face model, `source` what to call it in errors."""
-        self.backbone, self.generator = backbone, generator
+        super().__init__(vocabulary)
+        self.backbone, self.generator, config = backbone, generator, backbone.config
         self.device: torch.device = generator.device
-        symbols, config = backbone.symbols, backbone.config
-        self.prompt_start, self.prompt_end = symbols.prompt_start, symbols.prompt_end
-        self.start, self.end = symbols.story_start, symbols.story_end
+        self.bias = vocabulary.bias(generator.get_output_embeddings().weight[vocabulary.first :])
         window = getattr(config, "sliding_window", None)
         self.sliding = window if getattr(config, "use_sliding_window", True) else None
         whole = "sliding_attention" if self.sliding else "full_attention"
@@ -43,18 +61,19 @@ class TransformersEngine(Engine):
     def new_cache(self, rows: int, length: int) -> "RowsCache":
         return RowsCache(self, rows, length)
 
-    def room(self, prompt: int) -> int:
-        return int(self.backbone.config.max_position_embeddings) - prompt
-
     @torch.inference_mode()
     def _check(self, source: str) -> None:
         """Refuse a model that keeps something else than keys and values, or does not heed positions and masks."""
         start, end, cache = self.start, self.end, self.new_cache(2, 8)
-        expected = self.generator(torch.tensor([[end, start, start, end]], device=self.device)).logits[0, -1]
+        first = self.vocabulary.first
+        words = torch.tensor([[end, start + first, start + first, end + first]], device=self.device)
+        expected = self.generator(words).logits[0, -1, first:]
+        expected = expected if self.bias is None else expected + self.bias
         cache.add_row(0, [end], None, [start, end], 4)
-        cache.add_row(1, [end, start], None, [end], 4)
+        cache.add_row(1, [end, start + first], None, [end], 4)
         found = cache.step([end, end], [2, 1])
-        if not torch.allclose(found.float(), expected.float(), rtol=0.05, atol=0.05 * float(expected.abs().max())):
+        finite = expected[expected.isfinite()].float()
+        if not torch.allclose(found.float(), expected.float(), rtol=0.05, atol=0.05 * float(finite.abs().max())):
             raise BadRequest(f"`engine` transformers cannot run {source}: its cache is of another kind", "engine")
 
 
@@ -74,8 +93,10 @@ class RowsCache(Cache):
             if self._latent is None:
                 self._latent = latent.new_zeros(self._rows, self._length, latent.shape[1])
             self._latent[row, : len(latent)] = latent
-        ids = [*prompt, self._engine.start, *told[:-1]] if told else list(prompt)
-        self._run([ids], slice(row, row + 1), [0])
+        words, first = list(prompt), self._engine.vocabulary.first
+        if told:
+            words += [symbol + first for symbol in (self._engine.start, *told[:-1])]
+        self._run([words], slice(row, row + 1), [0])
 
     def move_row(self, source: int, target: int) -> None:
         self._prompt_lengths[target] = self._prompt_lengths[source]
@@ -83,16 +104,18 @@ class RowsCache(Cache):
             tensor[target] = tensor[source]
 
     def step(self, last: Sequence[int], positions: Sequence[int]) -> Tensor:
-        first = [length + position for length, position in zip(self._prompt_lengths, positions, strict=False)]
-        states = self._run([[symbol] for symbol in last], slice(0, len(last)), first)
-        return self._engine.backbone.logits(self._engine.generator, states)[:, 0]
+        engine, first = self._engine, self._engine.vocabulary.first
+        places = [length + position for length, position in zip(self._prompt_lengths, positions, strict=False)]
+        states = self._run([[symbol + first] for symbol in last], slice(0, len(last)), places)
+        logits = engine.backbone.logits(engine.generator, states)[:, 0, first:]
+        return logits if engine.bias is None else logits + engine.bias
 
-    def _run(self, ids: list[list[int]], rows: slice, first: list[int]) -> Tensor:
-        """Symbols [B, S] of these rows, from their places `first` on, to states [B, S, D]."""
+    def _run(self, words: list[list[int]], rows: slice, first: list[int]) -> Tensor:
+        """Words [B, S] of these rows, from their places `first` on, to states [B, S, D]."""
         engine = self._engine
-        symbols, starts = torch.tensor(ids, device=engine.device), torch.tensor(first, device=engine.device)
-        places = starts[:, None] + torch.arange(symbols.shape[1], device=engine.device)  # [B, S]
-        window = whole_windows(max(first) + symbols.shape[1])
+        ids, starts = torch.tensor(words, device=engine.device), torch.tensor(first, device=engine.device)
+        places = starts[:, None] + torch.arange(ids.shape[1], device=engine.device)  # [B, S]
+        window = whole_windows(max(first) + ids.shape[1])
         lengths = torch.tensor(self._prompt_lengths[rows], device=engine.device)
         latent = None if self._latent is None else self._latent[rows]
         dtype = engine.generator.dtype
@@ -101,7 +124,7 @@ class RowsCache(Cache):
         self._store.rows, self._store.places, self._store.window = rows, places, window
         outputs = engine.backbone.run(
             engine.generator,
-            symbols,
+            ids,
             places - lengths[:, None],
             latent,
             attention_mask=self._masks(places, window, dtype),

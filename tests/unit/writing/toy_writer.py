@@ -123,7 +123,9 @@ def save_causal_writer(directory: Path, kind: str, *, prior: bool = True) -> Pat
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     if prior:
-        new_prior(model, max_codes=MOST_CODES).save_pretrained(directory / "prior")
+        planner = new_prior(model, max_codes=MOST_CODES)
+        _roughen(planner)
+        planner.save_pretrained(directory / "prior")
     return directory
 
 

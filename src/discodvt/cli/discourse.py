@@ -69,11 +69,20 @@ def fit(
 
 @app.command("score")
 def score(
-    stories: Annotated[Path, typer.Argument(help="Stories: JSONL, Parquet or a corpus directory.")],
+    stories: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="STORIES...",
+            help="Stories: JSONL, Parquet or a corpus directory; several are one system trained with several seeds.",
+            show_default=False,
+        ),
+    ],
     references: Annotated[Path, typer.Option(help="Human stories, of the same kinds; annotated is quicker.")],
     classifier: Annotated[Path, typer.Option(help="A classifier made by `discodvt discourse fit`.")],
     split: Annotated[str, typer.Option(help="Which split of corpus directories.")] = "test",
-    against: Annotated[Path | None, typer.Option(help="Another system's stories to the same prompts.")] = None,
+    against: Annotated[
+        list[Path] | None, typer.Option(help="Another system's stories to the same prompts; repeatable.")
+    ] = None,
     by: Annotated[
         Literal["id", "prompt"], typer.Option("--match", help="How stories of two systems find each other.")
     ] = "id",
@@ -112,9 +121,10 @@ def score(
     if json:
         print_json(found)
         return
-    out.print(_scores(found, stories.name))
+    called = " + ".join(path.name for path in stories)
+    out.print(_scores(found, called))
     if found["comparison"]:
-        out.print(_comparison(found["comparison"], stories.name, against.name if against else ""))
+        out.print(_comparison(found["comparison"], called, " + ".join(path.name for path in against or [])))
 
 
 def _scores(found: dict[str, Any], title: str) -> Table:

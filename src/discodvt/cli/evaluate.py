@@ -13,10 +13,19 @@ ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
 
 
 def evaluate(
-    stories: Annotated[Path, typer.Argument(metavar="STORIES.jsonl", help="Stories as `discodvt generate` writes.")],
+    stories: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="STORIES.jsonl...",
+            help="Stories as `discodvt generate` writes; several files are one system trained with several seeds.",
+            show_default=False,
+        ),
+    ],
     references: Annotated[Path, typer.Option(help="A corpus directory, or a JSONL or Parquet file of stories.")],
     split: Annotated[str, typer.Option(help="Which split of a corpus directory.")] = "test",
-    against: Annotated[Path | None, typer.Option(help="Another system's stories to the same prompts.")] = None,
+    against: Annotated[
+        list[Path] | None, typer.Option(help="Another system's stories to the same prompts; repeatable.")
+    ] = None,
     mode: Annotated[Literal["paper", "modern"], typer.Option(help="The paper's scores, or modern ones.")] = "paper",
     by: Annotated[Literal["id", "prompt"], typer.Option("--match", help="How a story finds its reference.")] = "id",
     drop_unmatched: Annotated[bool, typer.Option("--drop-unmatched", help="Leave out what has no match.")] = False,
@@ -60,11 +69,15 @@ def evaluate(
     if json:
         print_json(found)
     elif found["comparison"]:
-        out.print(_comparison(found, stories.name, against.name if against else ""))
+        out.print(_comparison(found, _called(stories), _called(against or [])))
     else:
-        out.print(_scores(found, stories.name))
+        out.print(_scores(found, _called(stories)))
         if found.get("utilisation"):
             out.print(f"code utilisation of their plans: {found['utilisation']['mean']:.1%}", highlight=False)
+
+
+def _called(files: list[Path]) -> str:
+    return " + ".join(path.name for path in files)
 
 
 def _scores(found: dict[str, Any], name: str) -> Table:

@@ -62,12 +62,12 @@ def load_writer(source: str | Path | None, device: torch.device, *, int8: bool) 
     directory, kind = checkpoint.directory, checkpoint.kind
     if kind == "discodvt-prior":
         raise BadRequest(f"{directory}: a prior alone; give the directory it lies in, which is the writer")
-    if kind not in ("discodvt", "bart"):
+    if kind not in ("discodvt", "discodvt-cvae", "bart"):
         raise BadRequest(f"{directory}: no DiscoDVT and no BART; give a directory that `discodvt train` has written")
     config, weights, generation = checkpoint.config, checkpoint.weights(device), checkpoint.generation
     if "decoder_layers" not in checkpoint.backbone:
         raise BadRequest(f"{directory}: its backbone is no BART, which no engine here can write with")
-    generator = _generator(weights.under("generator." if kind == "discodvt" else ""), checkpoint.backbone, int8)
+    generator = _generator(weights.under("" if kind == "bart" else "generator."), checkpoint.backbone, int8)
     latent = Latent(weights, config) if kind == "discodvt" else None
     prior = None
     if latent is not None and checkpoint.prior is not None:

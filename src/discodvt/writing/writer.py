@@ -17,6 +17,7 @@ from torch import Tensor
 
 from discodvt.data.subwords import as_input
 from discodvt.errors import BadRequest
+from discodvt.writing.baseline_writers import baseline_writer
 from discodvt.writing.decoding import Draft, decode
 from discodvt.writing.detokenizer import Detokenizer
 from discodvt.writing.layers import int8_levels
@@ -88,7 +89,8 @@ class StoryWriter:
             raise BadRequest(f"`int8`: for the CPU only, not for {place}; leave one of the two out", "int8")
         if int8 and int8_levels(torch.backends.quantized.engine) is None:
             warnings.warn("int8: PyTorch has no kernel for it on this machine; weights stay float32", stacklevel=2)
-        return cls(load_writer(source, place, int8=int8))
+        parts = load_writer(source, place, int8=int8)
+        return baseline_writer(parts) or cls(parts)
 
     @cached_property
     def model(self) -> "DiscoDVT | BartForConditionalGeneration":
@@ -201,16 +203,20 @@ class StoryWriter:
             prompts = [self._prompt_ids(request.prompt) for request in together]
             plans = self._plans(together, prompts, params, rows)
             for request, prompt, plan in zip(together, prompts, plans, strict=True):
-                control = self._generator.decoder.positions[:most]
                 yield StoryDraft(
                     request=request,
                     plan=plan,
-                    control=control if self._latent is None else self._latent(plan, most) + control,
+                    control=self._control(request, prompt, plan, most),
                     prompt=self._generator.prompt(prompt),
                     key=stream_key(request.seed, request.index, request.prompt.strip(), "text"),
                     fewest=fewest,
                     most=most,
                 )
+
+    def _control(self, request: Request, prompt: Tensor, plan: tuple[int, ...], most: int) -> Tensor:
+        """What is added to the embeddings of a story's symbols [most, D]: positions, and the latent of its plan."""
+        positions = self._generator.decoder.positions[:most]
+        return positions if self._latent is None else self._latent(plan, most) + positions
 
     def _plans(
         self, requests: Sequence[Request], prompts: Sequence[Tensor], params: SamplingParams, rows: int

@@ -13,7 +13,11 @@ from types import ModuleType
 from typing import Any
 
 _THEIRS = "transformers.models.auto.configuration_auto"
-_OURS = {"discodvt": ("discodvt", "DiscoDVTConfig"), "discodvt-prior": ("prior", "PlanPriorConfig")}
+_OURS = {
+    "discodvt": ("discodvt", "DiscoDVTConfig"),
+    "discodvt-prior": ("prior", "PlanPriorConfig"),
+    "discodvt-causal-prior": ("prior", "CausalPlanPriorConfig"),
+}
 
 
 class _AfterTheirs:

@@ -55,32 +55,50 @@ class Lengths:
 
     A model keeps them in `generation_config.json`: `min_new_tokens`, `max_new_tokens` (the prior's count codes) and
     `prompt_tokens`. Else a story may be as long as those the prior was trained on, without a prior 512, and at least
-    the paper's share of that, 100 of 512; a plan has 1 to `max_codes` codes; a prompt fills the positions of the model.
+    the paper's share of that, 100 of 512; a plan has 1 to `max_codes` codes. A prompt fills the positions of an
+    encoder; a causal model has one sequence of positions, a quarter of which are the prompt's.
     """
 
     prompt_tokens: int
-    positions: int
+    positions: int  # of a story, its start symbol included
     min_tokens: int
     max_tokens: int
     min_codes: int = 0
     max_codes: int = 0  # 0: there is no prior
+    shared: bool = False  # prompt and story share the positions of a causal model
 
     @classmethod
     def kept(
-        cls, positions: int, generator: dict[str, Any], *, prior: dict[str, Any], max_codes: int, tokens_per_code: int
+        cls,
+        positions: int,
+        generator: dict[str, Any],
+        *,
+        prior: dict[str, Any],
+        max_codes: int,
+        tokens_per_code: int,
+        shared: bool = False,
     ) -> "Lengths":
         """From a model's shape and the generation settings kept with it; `max_codes` 0: no prior."""
+        prompt = min(generator.get("prompt_tokens") or (positions // 4 if shared else positions), positions - 2)
+        positions = positions - prompt - 1 if shared else positions
         longest = min(positions, generator.get("max_new_tokens") or max_codes * tokens_per_code or _PAPER_MAX_TOKENS)
         least = generator.get("min_new_tokens")
         most_codes = min(prior.get("max_new_tokens") or max_codes, max_codes)
         return cls(
-            prompt_tokens=min(generator.get("prompt_tokens") or positions, positions - 2),  # <s> and </s>
+            prompt_tokens=prompt,
             positions=positions,
             min_tokens=min(longest, longest * _PAPER_MIN_TOKENS // _PAPER_MAX_TOKENS if least is None else least),
             max_tokens=longest,
             min_codes=min(prior.get("min_new_tokens") or 1, most_codes),
             max_codes=most_codes,
+            shared=shared,
         )
+
+    def problem(self, prompt_tokens: int, story_tokens: int) -> str | None:
+        """Why prompts and stories of these lengths do not fit into the model, if they do not."""
+        room = self.positions + self.prompt_tokens + 1 if self.shared else self.positions
+        needed = prompt_tokens + 1 + story_tokens if self.shared else max(story_tokens, prompt_tokens + 2)
+        return None if needed <= room else f"need {needed} positions, the model has {room}; set them lower"
 
     def tokens(self, low: int | None, high: int | None) -> tuple[int, int]:
         """The least and the most subwords of a story where these are asked for; the end does not count."""
@@ -170,6 +188,11 @@ class Checkpoint:
         return nested if isinstance(nested, dict) else self.config
 
     @property
+    def causal(self) -> bool:
+        """Whether prompt and story are one sequence: the backbone is no encoder-decoder."""
+        return self.backbone.get("model_type") not in ("bart", "discodvt", "discodvt-prior")
+
+    @property
     def kind(self) -> str:
         """The model type: `discodvt`, `discodvt-prior`, `bart` or any other of transformers."""
         return str(read_settings(self.directory / "config.json").get("model_type"))
@@ -197,11 +220,12 @@ class Checkpoint:
     def lengths(self) -> Lengths:
         """The lengths kept with the model."""
         return Lengths.kept(
-            int(self.backbone.get("max_position_embeddings") or _PAPER_MAX_TOKENS),
+            int(self.backbone.get("max_position_embeddings") or self.backbone.get("n_positions") or _PAPER_MAX_TOKENS),
             self.generation,
             prior=self.prior.generation if self.prior else {},
             max_codes=self.prior.config.get("max_codes", 0) if self.prior else 0,
             tokens_per_code=2 ** self.config.get("conv_layers", 0),
+            shared=self.causal,
         )
 
     def weights(self, device: torch.device | str = "cpu") -> Weights:

@@ -107,7 +107,8 @@ class Backbone(Section):
 class NewBackbone(Backbone):
     """A checkpoint, or new weights."""
 
-    shape: BackboneShape | None = Field(default=None, description="Instead of `init`: random weights of this shape")
+    shape: BackboneShape | None = Field(default=None, description="Instead of `init`: a BART of random weights")
+    random_init: bool = Field(default=False, description="Shape and tokenizer of `init`, but random weights")
 
 
 class Latent(Section):
@@ -126,6 +127,9 @@ class Latent(Section):
     code_levels: list[int] | None = Field(
         default=PAPER.code_levels, description="Levels of fsq codes, whose product is num_codes; else chosen by it"
     )
+    posterior_layers: int | None = Field(
+        default=None, ge=1, description="Layers of the backbone that read stories; none: BART's encoder, else half"
+    )
     code_logit_gain: float = Field(
         default=PAPER.code_logit_gain, gt=0, description="Scale of the code logits at initialisation"
     )
@@ -133,6 +137,12 @@ class Latent(Section):
 
 class LatentModel(NewBackbone, Latent):
     """A backbone, and the latent around it."""
+
+    tune: Literal["all", "plan", "generator"] = Field(
+        default="all",
+        description="What is trained: all; plan: posterior, codes and convolutions around a frozen language model; "
+        "generator: the language model and the up-sampling, under codes that stay as they are",
+    )
 
 
 class Optimizer(Section):
@@ -146,6 +156,9 @@ class Optimizer(Section):
     eps: float = Field(default=1e-8, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
     max_gradient_norm: float = Field(default=1.0, gt=0)
+    backbone_rate: float = Field(
+        default=1.0, gt=0, description="Learning rate of the backbone's weights over that of new ones"
+    )
 
 
 class Batch(Section):

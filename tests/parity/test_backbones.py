@@ -13,8 +13,10 @@ from transformers import (
     Qwen3Config,
 )
 
+from discodvt.checkpoints import Checkpoint
 from discodvt.errors import BadRequest
-from discodvt.model import DiscoDVT, PlanPrior
+from discodvt.model import DiscoDVT
+from discodvt.model.prior import load_prior, new_prior
 
 WORDS, WIDTH, LAYERS = 60, 32, 4
 _COMMON = {"vocab_size": WORDS, "max_position_embeddings": 96, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1}
@@ -263,20 +265,30 @@ def test_a_checkpoint_gives_its_weights_and_the_latent_starts_at_the_scale_of_it
     assert abs(float(losses[1] - losses[0])) < 0.2
 
 
-def test_the_prior_of_a_causal_model_reads_its_tokens(causal):
-    prior = PlanPrior.beside(causal, max_codes=9)
+def test_the_prior_of_a_causal_model_is_that_model_with_codes_for_words(causal, tmp_path):
+    prior = new_prior(causal, max_codes=9, layers=2).eval()
     assert prior.config.text_vocab_size == WORDS
-    assert torch.equal(prior.encoder.embed_tokens.weight, causal.get_input_embeddings().weight)
+    words = prior.get_input_embeddings().weight[:WORDS]
+    assert torch.equal(words, causal.get_input_embeddings().weight)
     x, x_mask = prompts(causal, 7, 4)
-    plans = prior.generate(x, attention_mask=x_mask, min_new_tokens=3)
+    plans = prior.generate(x, attention_mask=x_mask, min_new_tokens=3, do_sample=False)
     assert plans.shape[1] <= 11
+    assert (plans[:, 0] == prior.config.bos_token_id).all()
+    assert (plans[:, 1:4] < prior.config.num_codes).all()
     assert causal.write(x, x_mask, plans[:, 1:4], max_new_tokens=5).shape == (2, 5)
+    greedy = prior(x, x_mask, decoder_input_ids=plans[:, :3]).logits[..., : prior.config.num_codes].argmax(-1)
+    assert torch.equal(greedy, plans[:, 1:4])  # teacher forcing without a cache agrees with `generate`
+    alone = prior(x[1:, :4], x_mask[1:, :4], decoder_input_ids=plans[1:, :3]).logits
+    torch.testing.assert_close(prior(x, x_mask, decoder_input_ids=plans[:, :3]).logits[1:], alone, atol=1e-5, rtol=1e-4)
+    prior.save_pretrained(tmp_path)
+    again = load_prior(Checkpoint.open(tmp_path))
+    torch.testing.assert_close(again(x, x_mask, decoder_input_ids=plans[:, :3]).logits[1:], alone, atol=1e-5, rtol=1e-4)
 
 
 def test_models_that_cannot_be_a_backbone():
-    with pytest.raises(ValueError, match="encoder-decoder other than BART"):
+    with pytest.raises(BadRequest, match="encoder-decoder other than BART"):
         DiscoDVT.from_backbone(AutoConfig.for_model("t5", d_model=16, num_layers=1, num_heads=2, d_ff=16))
-    with pytest.raises(ValueError, match="no end symbol"):
+    with pytest.raises(BadRequest, match="no end symbol"):
         DiscoDVT.from_backbone(LlamaConfig(**_LLAMA | {"eos_token_id": None}), **SIZES)
     with pytest.raises(BadRequest, match="no such directory"):
         DiscoDVT.from_backbone("./nowhere")

@@ -81,8 +81,9 @@ def in_order(story_lengths: Rows, size: int, *, stories: int | None = None) -> l
 def collate(tokens: Tokens, rows: Rows, *, pad: int) -> Batch:
     """The stories `rows` as a batch.
 
-    prompt_ids, prompt_mask [B, N]; story_ids, story_mask [B, T], the decoder input `<s> y1 .. yM`; labels [B, T],
-    `y1 .. yM </s>`; pooling [B, S, T], pairs [P, 2] and relations [P] of neighbouring EDUs (see `RelationHead`).
+    prompt_ids, prompt_mask [B, N]; story_ids, story_mask [B, T], what the generator reads, `start y1 .. yM`;
+    labels [B, T], `y1 .. yM end`; pooling [B, S, T], pairs [P, 2] and relations [P] of neighbouring EDUs (see
+    `RelationHead`).
     """
     prompts = [tokens.prompts[row] for row in rows]
     stories = [tokens.stories[row] for row in rows]

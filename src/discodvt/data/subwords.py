@@ -1,8 +1,8 @@
-"""Subwords: a BART-compatible byte-level BPE, trained on a corpus."""
+"""Subwords: the symbols around a text, and a BART-compatible byte-level BPE trained on a corpus."""
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
@@ -10,6 +10,25 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")  # ids 0 to 3, as in BART; `<mask>` is the last id
+
+
+class Symbols(NamedTuple):
+    """The symbols around a prompt and a story: the model reads `prompt_start x prompt_end`, `story_start y1 .. yM`.
+
+    It predicts `y1 .. yM story_end`. `pad` fills batches up and is masked everywhere.
+    """
+
+    prompt_start: tuple[int, ...]
+    prompt_end: tuple[int, ...]
+    story_start: int
+    story_end: int
+    pad: int
+
+
+def bart_symbols(tokenizer: "PreTrainedTokenizerBase") -> Symbols:
+    """Prompts `<s> x </s>`, stories `<s> y </s>`."""
+    bos, eos, pad = tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id
+    return Symbols((bos,), (eos,), bos, eos, pad)
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int) -> "PreTrainedTokenizerBase":

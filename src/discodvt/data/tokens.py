@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, read_rows
-from discodvt.data.subwords import as_input
+from discodvt.data.subwords import Symbols, as_input
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest
 
@@ -71,7 +71,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Story i: `prompts[i]` is `<s> x </s>`, `stories[i]` is `<s> y1 .. yM </s>`, or cut without its end."""
+    """Story i: `prompts[i]` is x, `stories[i]` is y1 .. yM, both between their symbols; a cut story has no end."""
 
     prompts: Ragged
     stories: Ragged
@@ -100,6 +100,7 @@ def read_tokens(
     path: Path,
     tokenizer: PreTrainedTokenizerBase,
     *,
+    symbols: Symbols,
     prompt_tokens: int,
     story_tokens: int,
     with_prompts: bool = True,
@@ -118,10 +119,10 @@ def read_tokens(
             for row, story, prompt in zip(rows, encoded, prompts, strict=True):
                 if not story.ids:
                     continue
-                bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
                 given = prompt.ids[:prompt_tokens] if row["prompt"].strip() else []
-                columns["prompts"].add(np.array([bos, *given, eos], dtype=np.int32))
-                columns["stories"].add(np.array([bos, *story.ids, eos], dtype=np.int32)[: story_tokens + 1])
+                columns["prompts"].add(np.array([*symbols.prompt_start, *given, *symbols.prompt_end], dtype=np.int32))
+                told = [symbols.story_start, *story.ids, symbols.story_end]
+                columns["stories"].add(np.array(told, dtype=np.int32)[: story_tokens + 1])
                 edus, relations = _spans(row, story, story_tokens) if with_relations else (_NONE, _NONE)
                 cut_prompts += len(prompt.ids) > prompt_tokens
                 cut_stories += len(story.ids) >= story_tokens

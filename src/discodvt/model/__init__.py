@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from discodvt.model.configuration import DiscoDVTConfig, PlanPriorConfig
     from discodvt.model.discodvt import DiscoDVT, PosteriorOutput
-    from discodvt.model.prior import PlanPrior
+    from discodvt.model.prior import CausalPlanPrior, PlanPrior
 
-__all__ = ["DiscoDVT", "DiscoDVTConfig", "PlanPrior", "PlanPriorConfig", "PosteriorOutput"]
+__all__ = ["CausalPlanPrior", "DiscoDVT", "DiscoDVTConfig", "PlanPrior", "PlanPriorConfig", "PosteriorOutput"]
 
 
 def __getattr__(name: str) -> Any:

@@ -67,11 +67,7 @@ class DiscoDVTConfig(PreTrainedConfig):
         self.tie_word_embeddings = getattr(self.backbone, "tie_word_embeddings", False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Without the precision transformers notes in the backbone when it opens one: it is the whole model's."""
-        output: dict[str, Any] = super().to_dict()
-        if isinstance(output.get("backbone_config"), dict):
-            output["backbone_config"].pop("dtype", None)
-        return output
+        return _without_dtype(super().to_dict())
 
     @property
     def backbone(self) -> Any:
@@ -169,28 +165,87 @@ class PlanPriorConfig(BartBaseConfig):
         return BartConfig(**shape, bos_token_id=0, eos_token_id=2)
 
     @classmethod
-    def from_backbone_config(cls, backbone: Any, **sizes: Any) -> "PlanPriorConfig":
-        """The shape of a BART; of a causal model its width and vocabulary, in at most six layers each way."""
-        if isinstance(backbone, BartConfig):
-            text = {"text_vocab_size": backbone.vocab_size, "text_pad_token_id": backbone.pad_token_id}
-            return cls(**bart_shape(backbone) | text | sizes)
-        width, layers = backbone.hidden_size, min(6, backbone.num_hidden_layers)
-        heads = max(number for number in range(1, backbone.num_attention_heads + 1) if width % number == 0)
+    def from_backbone_config(cls, backbone: BartConfig, **sizes: Any) -> "PlanPriorConfig":
+        """The shape of a BART."""
+        text = {"text_vocab_size": backbone.vocab_size, "text_pad_token_id": backbone.pad_token_id}
+        return cls(**bart_shape(backbone) | text | sizes)
+
+
+class CausalPlanPriorConfig(PreTrainedConfig):
+    """A causal language model (`backbone_config`) whose last K + 3 words are codes, then bos, eos and pad of plans."""
+
+    model_type = "discodvt-causal-prior"
+    sub_configs_defaults: ClassVar = {"backbone_config": SubConfigSpec(config_class=AutoConfig, model_type="llama")}
+
+    backbone_config: PreTrainedConfig | dict[str, Any] | None = None
+    num_codes: int = PAPER.num_codes
+    max_codes: int = 64
+    text_pad_token_id: int = 0
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        super().__post_init__(**kwargs)
+        self.tie_word_embeddings = getattr(self.backbone_config, "tie_word_embeddings", False)
+
+    def to_dict(self) -> dict[str, Any]:
+        return _without_dtype(super().to_dict())
+
+    @property
+    def backbone(self) -> Any:
+        """The configuration of the language model."""
+        return self.backbone_config
+
+    def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
+        """What `generate` shapes its caches after."""
+        text: PreTrainedConfig = self.backbone.get_text_config(decoder=decoder, encoder=encoder)
+        return text
+
+    @property
+    def text_vocab_size(self) -> int:
+        """Words of prompts; the codes come after them."""
+        return int(self.backbone.vocab_size) - self.num_codes - 3
+
+    @property
+    def vocab_size(self) -> int:
+        return self.num_codes + 3
+
+    @property
+    def bos_token_id(self) -> int:
+        return self.num_codes
+
+    @property
+    def eos_token_id(self) -> int:
+        return self.num_codes + 1
+
+    @property
+    def pad_token_id(self) -> int:
+        return self.num_codes + 2
+
+    @classmethod
+    def from_backbone_config(
+        cls, backbone: Any, *, num_codes: int, max_codes: int, layers: int
+    ) -> "CausalPlanPriorConfig":
+        """The first layers of a causal language model, with more words."""
+        shape = shortened(backbone, layers)
+        shape.vocab_size += num_codes + 3
         eos = backbone.eos_token_id[0] if isinstance(backbone.eos_token_id, list) else backbone.eos_token_id
-        shape = {
-            "d_model": width,
-            "encoder_layers": layers,
-            "decoder_layers": layers,
-            "encoder_attention_heads": heads,
-            "decoder_attention_heads": heads,
-            "encoder_ffn_dim": 4 * width,
-            "decoder_ffn_dim": 4 * width,
-            "max_position_embeddings": min(1024, backbone.max_position_embeddings),
-            "init_std": min(0.02, getattr(backbone, "initializer_range", 0.02)),
-            "text_vocab_size": backbone.vocab_size,
-            "text_pad_token_id": eos if backbone.pad_token_id is None else backbone.pad_token_id,
-        }
-        return cls(**shape | sizes)
+        text_pad = eos if backbone.pad_token_id is None else backbone.pad_token_id
+        return cls(backbone_config=shape, num_codes=num_codes, max_codes=max_codes, text_pad_token_id=text_pad)
+
+
+def shortened(config: Any, layers: int) -> Any:
+    """The same shape with the first `layers` layers."""
+    short = type(config)(**config.to_dict())
+    short.num_hidden_layers = layers
+    if getattr(short, "layer_types", None):
+        short.layer_types = short.layer_types[:layers]
+    return short
+
+
+def _without_dtype(output: dict[str, Any]) -> dict[str, Any]:
+    """Without the precision transformers notes in the backbone when it opens one: it is the whole model's."""
+    if isinstance(output.get("backbone_config"), dict):
+        output["backbone_config"].pop("dtype", None)
+    return output
 
 
 _TOKEN_IDS = {"bos_token_id", "eos_token_id", "decoder_start_token_id", "forced_eos_token_id"}

@@ -27,8 +27,9 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast, Seq2SeqLMOutput
 
 from discodvt.checkpoints import Checkpoint
+from discodvt.data.subwords import Symbols
 from discodvt.errors import BadRequest
-from discodvt.model.backbones import Symbols, new_backbone
+from discodvt.model.backbones import load_language_model, new_backbone
 from discodvt.model.bottlenecks import new_bottleneck
 from discodvt.model.configuration import DiscoDVTConfig
 from discodvt.model.generation import check_plan, keep_settings, settle_lengths
@@ -61,7 +62,9 @@ class RelationHead(nn.Module):
         """
         means = self.projection(pooling.to(latent.dtype) @ latent)  # [B, S, R]; linear, so it may follow the mean
         story, left = pairs.unbind(-1)
-        logits: Tensor = self.bilinear(means[story, left], means[story, left + 1])
+        with torch.autocast(latent.device.type, enabled=False):  # which knows no bilinear form on a CPU
+            means = means.to(self.bilinear.weight.dtype)
+            logits: Tensor = self.bilinear(means[story, left], means[story, left + 1])
         return logits
 
 
@@ -102,9 +105,7 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         elif isinstance(source, PreTrainedConfig):
             language_model = new_backbone(source).new_generator()
         else:
-            checkpoint = Checkpoint.open(str(source))
-            kind = BartForConditionalGeneration if checkpoint.kind == "bart" else AutoModelForCausalLM
-            language_model = checkpoint.load(kind)
+            language_model = load_language_model(Checkpoint.open(str(source)))
         model = cls(DiscoDVTConfig.from_backbone_config(language_model.config, **sizes))
         model.generator.load_state_dict(language_model.state_dict())
         model.backbone.copy_posterior(model.generator, model.posterior)

@@ -6,8 +6,8 @@ from typing import Any
 from torch import Tensor
 from transformers import GenerationConfig
 
+from discodvt.data.subwords import Symbols
 from discodvt.errors import BadRequest
-from discodvt.model.backbones import Symbols
 
 
 def keep_settings(own: GenerationConfig, symbols: Symbols, **more: Any) -> None:

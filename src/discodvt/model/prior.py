@@ -1,4 +1,8 @@
-"""The prior: prompt in, plan out, code by code (section 3.4): a BART shape whose decoder has a vocabulary of codes."""
+"""The prior: prompt in, plan out, code by code (section 3.4).
+
+Beside a BART it is a BART shape whose decoder has a vocabulary of codes (the paper's). Beside a causal language model
+it is that model itself, or its first layers, with K + 3 more words: it continues `BOS prompt` by codes.
+"""
 
 from typing import Any
 
@@ -9,8 +13,10 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.models.bart.modeling_bart import BartDecoder, BartEncoder
 
-from discodvt.model.backbones import Symbols
-from discodvt.model.configuration import PlanPriorConfig
+from discodvt.checkpoints import Checkpoint
+from discodvt.data.subwords import Symbols
+from discodvt.model.backbones import new_backbone
+from discodvt.model.configuration import CausalPlanPriorConfig, PlanPriorConfig
 from discodvt.model.generation import keep_settings, settle_lengths
 
 
@@ -37,16 +43,12 @@ class PlanPrior(PreTrainedModel, GenerationMixin):
 
     @classmethod
     def beside(cls, model: PreTrainedModel, *, max_codes: int) -> "PlanPrior":
-        """A new prior for the plans of a DiscoDVT: BART's encoder is copied, of a causal model the token embeddings."""
+        """A new prior for the plans of a DiscoDVT around a BART, whose encoder is copied."""
         shape: Any = model.config
         prior = cls(
             PlanPriorConfig.from_backbone_config(shape.backbone, num_codes=shape.num_codes, max_codes=max_codes)
         )
-        if shape.is_encoder_decoder:
-            prior.encoder.load_state_dict(model.get_encoder().state_dict())
-        else:
-            with torch.no_grad():
-                prior.encoder.embed_tokens.weight.copy_(model.get_input_embeddings().get_parameter("weight"))
+        prior.encoder.load_state_dict(model.get_encoder().state_dict())
         return prior
 
     def get_input_embeddings(self) -> nn.Module:
@@ -79,16 +81,123 @@ class PlanPrior(PreTrainedModel, GenerationMixin):
             use_cache=use_cache,
             **kwargs,
         )
-        logits = self.head(states.last_hidden_state)
-        never = torch.zeros(logits.shape[-1], dtype=torch.bool, device=logits.device)
-        never[[self.config.bos_token_id, self.config.pad_token_id]] = True
         return Seq2SeqLMOutput(
-            logits=logits.masked_fill(never, float("-inf")),
+            logits=_codes_only(self.head(states.last_hidden_state), self.config),
             past_key_values=states.past_key_values,
             encoder_last_hidden_state=encoder_outputs[0],
         )
 
 
-AutoConfig.register(PlanPriorConfig.model_type, PlanPriorConfig, exist_ok=True)
-AutoModel.register(PlanPriorConfig, PlanPrior, exist_ok=True)
-AutoModelForSeq2SeqLM.register(PlanPriorConfig, PlanPrior, exist_ok=True)
+class CausalPlanPrior(PreTrainedModel, GenerationMixin):
+    """A causal language model that continues a prompt by codes; codes are numbered as in `PlanPrior`."""
+
+    config: CausalPlanPriorConfig
+    config_class = CausalPlanPriorConfig
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flash_attn = True
+
+    def __init__(self, config: CausalPlanPriorConfig) -> None:
+        super().__init__(config)
+        self.backbone = new_backbone(config.backbone, separator=config.text_vocab_size + config.bos_token_id)
+        self.language_model = self.backbone.new_generator()
+        self._no_split_modules = list(self.language_model._no_split_modules or [])
+        self.post_init()
+        symbols = Symbols((), (), config.bos_token_id, config.eos_token_id, config.pad_token_id)
+        keep_settings(self.generation_config, symbols)
+
+    @classmethod
+    def beside(cls, model: Any, *, max_codes: int, layers: int | None = None) -> "CausalPlanPrior":
+        """A new prior for the plans of a DiscoDVT around a causal model: its weights, and new rows for the codes."""
+        shape = model.config
+        prior = cls(
+            CausalPlanPriorConfig.from_backbone_config(
+                shape.backbone,
+                num_codes=shape.num_codes,
+                max_codes=max_codes,
+                layers=layers or shape.backbone.num_hidden_layers,
+            )
+        )
+        words, scale = shape.vocab_size, model.backbone.embedding_scale(model.generator)
+        wanted = prior.language_model.state_dict()
+        with torch.no_grad():
+            for name, weight in model.generator.state_dict().items():
+                if name in wanted and wanted[name].shape != weight.shape:  # a table of words, on either side
+                    wanted[name][words:].normal_(std=scale)
+                if name in wanted:
+                    wanted[name][: len(weight)].copy_(weight)
+        return prior
+
+    def get_input_embeddings(self) -> nn.Module:
+        embeddings: nn.Module = self.language_model.get_input_embeddings()
+        return embeddings
+
+    def get_output_embeddings(self) -> nn.Module:
+        head: nn.Module = self.language_model.get_output_embeddings()
+        return head
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        decoder_input_ids: Tensor,
+        use_cache: bool | None = None,
+        **kwargs: Any,
+    ) -> Seq2SeqLMOutput:
+        """Prompt ids [B, N] and codes [B, L] to logits [B, L, K + 3] of the next code."""
+        words = self.config.text_vocab_size
+        states = self.backbone.decode(
+            self.language_model, input_ids, attention_mask, decoder_input_ids + words, None, use_cache=False, **kwargs
+        ).last_hidden_state
+        weight, bias = self.backbone.head(self.language_model)
+        logits = nn.functional.linear(states, weight[words:], bias[words:])
+        return Seq2SeqLMOutput(logits=_codes_only(logits, self.config))
+
+    @torch.no_grad()
+    def generate(  # type: ignore[override]  # only what is used here is named
+        self, inputs: Tensor, *, attention_mask: Tensor | None = None, **kwargs: Any
+    ) -> Any:
+        """`GenerationMixin.generate` of the language model among codes; returns bos, codes and eos, as `PlanPrior`."""
+        words, config = self.config.text_vocab_size, self.config
+        mask = torch.ones_like(inputs) if attention_mask is None else attention_mask
+        ids, mask, given, _ = self.backbone.begin(inputs, mask)
+        settle_lengths(self.generation_config, kwargs, given=given, room=config.max_codes + 1)
+        marks = {"eos_token_id": words + config.eos_token_id, "pad_token_id": words + config.pad_token_id}
+        drawn: Tensor = self.language_model.generate(
+            ids,
+            attention_mask=mask,
+            **{"do_sample": True, "top_k": 0, **kwargs, **marks},
+            suppress_tokens=[*range(words), words + config.bos_token_id, words + config.pad_token_id],
+        )
+        return drawn[:, given - 1 :] - words
+
+
+Prior = PlanPrior | CausalPlanPrior
+
+
+def new_prior(model: Any, *, max_codes: int, layers: int | None = None) -> Prior:
+    """A prior for the plans of a DiscoDVT, of its backbone's kind; `layers` of a causal one (None: all)."""
+    if model.config.is_encoder_decoder:
+        return PlanPrior.beside(model, max_codes=max_codes)
+    return CausalPlanPrior.beside(model, max_codes=max_codes, layers=layers)
+
+
+def load_prior(checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Prior:
+    """The prior of a checkpoint, of either kind."""
+    kind = CausalPlanPrior if checkpoint.kind == CausalPlanPriorConfig.model_type else PlanPrior
+    prior: Prior = checkpoint.load(kind, device=device)
+    return prior
+
+
+def _codes_only(logits: Tensor, config: Any) -> Any:
+    """Logits [..., K + 3] in which neither bos nor pad can be drawn."""
+    never = torch.zeros(logits.shape[-1], dtype=torch.bool, device=logits.device)
+    never[[config.bos_token_id, config.pad_token_id]] = True
+    return logits.masked_fill(never, float("-inf"))
+
+
+for _config, _prior in ((PlanPriorConfig, PlanPrior), (CausalPlanPriorConfig, CausalPlanPrior)):
+    AutoConfig.register(_config.model_type, _config, exist_ok=True)
+    AutoModel.register(_config, _prior, exist_ok=True)
+    AutoModelForSeq2SeqLM.register(_config, _prior, exist_ok=True)

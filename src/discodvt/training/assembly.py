@@ -23,12 +23,12 @@ from discodvt.checkpoints import Checkpoint, open_tokenizer
 from discodvt.config import Backbone, Card, Data, LoopSettings, NewBackbone, Tokenizer, Writing
 from discodvt.corpus import read_examples, split_files
 from discodvt.data.batches import Order
-from discodvt.data.subwords import adding_a_space, train_tokenizer
+from discodvt.data.subwords import Symbols, adding_a_space, train_tokenizer
 from discodvt.data.tokens import Tokens, read_tokens
 from discodvt.errors import BadRequest
 from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed
 from discodvt.training.stages import Feed, Objective, Stage
-from discodvt.training.weights import source_checkpoint
+from discodvt.training.weights import source_checkpoint, story_symbols
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Corpus:
     """What every stage reads: a tokenizer, and the train and valid splits as its tokens."""
 
     tokenizer: PreTrainedTokenizerBase
+    symbols: Symbols
     train: Tokens
     valid: Tokens
 
@@ -52,8 +53,12 @@ class Corpus:
         self, *, seed: int, dropout: DropoutSchedule, noise: Noise | None = None
     ) -> tuple[StoryFeed, StoryFeed]:
         """Both splits as prompts and stories."""
-        pad, mask = self.tokenizer.pad_token_id, self.tokenizer.mask_token_id
-        train, valid = (StoryFeed(tokens, pad, mask, seed, dropout, noise) for tokens in (self.train, self.valid))
+        pad, mask = self.symbols.pad, self.tokenizer.mask_token_id
+        if mask is None and dropout.rate > 0:
+            raise BadRequest("word_dropout.rate: the tokenizer has no mask token to put in a word's place; set it to 0")
+        train, valid = (
+            StoryFeed(tokens, pad, mask or pad, seed, dropout, noise) for tokens in (self.train, self.valid)
+        )
         return train, valid
 
 
@@ -122,12 +127,14 @@ class Recipe(LoopSettings):
         tokenizer = self.open_tokenizer(files["train"], site.last)
         if site.last is None and self.model.init is not None:
             self._check_room()
+        symbols = story_symbols(self.model, tokenizer, site.last)
         torch.manual_seed(self.seed)  # new weights are the seed's
         limits = {"train": self.data.max_train_stories, "valid": self.data.max_valid_stories}
         splits = {
             split: read_tokens(
                 files[split],
                 tokenizer,
+                symbols=symbols,
                 prompt_tokens=self.data.prompt_tokens,
                 story_tokens=self.data.story_tokens,
                 with_prompts=self.reads_prompts,
@@ -136,7 +143,7 @@ class Recipe(LoopSettings):
             )
             for split, limit in limits.items()
         }
-        stage = self.build(Corpus(tokenizer, **splits), site)
+        stage = self.build(Corpus(tokenizer, symbols, **splits), site)
         stage.notes += self._cuts(splits["train"])
         self.keep_lengths(stage)
         if self.run.gradient_checkpointing:
@@ -201,13 +208,9 @@ class Recipe(LoopSettings):
 
     def _check_room(self) -> None:
         """Refuse lengths a checkpoint cannot hold, before any work. A new shape fits its recipe."""
-        positions = source_checkpoint(self.model).lengths.positions
-        needed = max(self.data.story_tokens, self.data.prompt_tokens + 2)
-        if needed > positions:
-            raise BadRequest(
-                f"data.story_tokens and data.prompt_tokens need {needed} positions, "
-                f"the model has {positions}; set them lower"
-            )
+        problem = source_checkpoint(self.model).lengths.problem(self.data.prompt_tokens, self.data.story_tokens)
+        if problem:
+            raise BadRequest(f"data.story_tokens and data.prompt_tokens {problem}")
 
     def model_card(
         self, progress: dict[str, Any], *, total: int, unit: str, parameters: int, frozen: Sequence[str]
@@ -274,6 +277,8 @@ class FromScratch(Recipe):
         wrong, shape = super().contradictions(), self.model.shape
         if (self.model.init is None) == (shape is None):
             wrong.append("model: give one of init (a checkpoint) and shape (from scratch)")
+        if self.model.random_init and self.model.init is None:
+            wrong.append("model.random_init: of which shape? Give model.init, or model.shape alone")
         if self.model.init is not None and self.tokenizer.model_fields_set:
             wrong.append("tokenizer: model.init brings its own; leave the section out")
         if shape is not None:

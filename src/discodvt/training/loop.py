@@ -65,7 +65,7 @@ class Loop:
         """Train from where `progress` stands to the end."""
         objective, settings = self.stage.objective, self.settings.optimizer
         optimizer = torch.optim.AdamW(
-            [parameter for parameter in objective.parameters() if parameter.requires_grad],
+            _groups(objective, backbone_rate=settings.backbone_rate),
             lr=settings.learning_rate,
             betas=(settings.beta1, settings.beta2),
             eps=settings.eps,
@@ -106,7 +106,7 @@ class Loop:
         mine = micro_batches[accelerator.process_index :: accelerator.num_processes]
         rate = self._learning_rate(step)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["rate"]
         torch.manual_seed(step_seed(self.settings.seed, step, accelerator.process_index))
         self.module.train()
         sums = torch.zeros(len(terms), device=accelerator.device)
@@ -218,6 +218,16 @@ class Loop:
             optimizer=self.optimizer if kind == "last" else None,
             describe=self.stage.describe,
         )
+
+
+def _groups(objective: Objective, *, backbone_rate: float) -> list[dict[str, Any]]:
+    """What is trained, the backbone's weights apart where their learning rate is another; `rate` is relative."""
+    prefixes = tuple(f"model.{part}." for part in objective.backbone_parts) if backbone_rate != 1 else ()
+    groups: dict[float, list[nn.Parameter]] = {}
+    for name, parameter in objective.named_parameters():
+        if parameter.requires_grad:
+            groups.setdefault(backbone_rate if name.startswith(prefixes) else 1.0, []).append(parameter)
+    return [{"params": parameters, "rate": rate} for rate, parameters in groups.items()]
 
 
 @torch.no_grad()

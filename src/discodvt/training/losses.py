@@ -4,22 +4,36 @@ Sums, not means: a batch may be spread over micro-batches, processes and nodes, 
 pairs or stories they hold together. Equation numbers are the paper's, whose objectives are these with the sign turned.
 """
 
+from functools import cache
+
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import BartForConditionalGeneration
 
 from discodvt.model.token_loss import summed_token_loss
 
 
-def reconstruction(states: Tensor, labels: Tensor, bart: BartForConditionalGeneration) -> Tensor:
-    """Equation 4, -sum log p(y_m | y_<m, z, x): decoder states [B, T, D], labels [B, T] with -100 at padding.
+def token_prediction(latent: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
+    """-sum log p(y_m | z): story tokens from the latent [B, T, D] alone, by a frozen output layer [V, D], [V].
 
-    Without a latent it is plain seq2seq, with a corrupted prompt BART's denoising; with the latent itself for states it
-    is a bag-of-words loss (Zhao et al. 2017), the shortest way for words to reach the codes. Not in the paper.
+    The shortest way for words to reach the codes (after the bag-of-words loss of Zhao et al. 2017); not in the paper.
+    Only the direction of the latent counts, so that the loss says nothing about its size: logits start with a standard
+    deviation of 1. The latent is read in a frame of its own, its dimensions shuffled and half of them turned: in that
+    of the words it would be taken for words (NLL of a pretrained generator 8.3 instead of 1.4 at the same size).
     """
-    real = labels != -100
-    return summed_token_loss(states[real], bart.lm_head.weight, bart.final_logits_bias[0], labels[real])
+    real, scale = labels != -100, 1 / weight.detach().norm(dim=1).mean()
+    order, signs = _frame(latent.shape[-1])
+    states = F.rms_norm(latent[real][:, order.to(latent.device)], latent.shape[-1:], eps=1e-12)
+    states = states * (scale * signs.to(latent.device))
+    return summed_token_loss(states, weight.detach(), bias.detach(), labels[real])
+
+
+@cache
+def _frame(width: int) -> tuple[Tensor, Tensor]:
+    """An order of dimensions [D] and their signs [D], always the same."""
+    random = np.random.default_rng(0)
+    return torch.from_numpy(random.permutation(width)), torch.from_numpy(random.choice([-1.0, 1.0], width)).float()
 
 
 def code_entropy(probabilities: Tensor, mask: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ USES_PLAN = {  # what makes a generator use its plan, as far as trials showed (d
     "relaxation.noise_free": 0.25,
     "word_dropout.rate": 0.3,
     "model.code_logit_gain": 20.0,
-    "loss.bag_of_words": 0.3,
+    "loss.token_prediction": 0.3,
 }
 USES_CODES = ("loss.entropy", "loss.batch_entropy")
 

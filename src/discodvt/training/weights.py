@@ -1,58 +1,80 @@
-"""Where a stage's model comes from: a checkpoint (BART or DiscoDVT, local or Hub, safetensors only) or a shape."""
+"""Where a stage's model comes from: a checkpoint (local or Hub, safetensors only) or a shape.
+
+A checkpoint is a language model, BART or causal, or a DiscoDVT around one.
+"""
 
 from pathlib import Path
 from typing import Any
 
-from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerBase
+from transformers import AutoConfig, BartConfig, BartForConditionalGeneration, PreTrainedModel, PreTrainedTokenizerBase
 
 from discodvt.checkpoints import Checkpoint
 from discodvt.config import Backbone, BackboneShape, Latent, LatentModel, NewBackbone
+from discodvt.data.subwords import Symbols, bart_symbols
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest
-from discodvt.model import DiscoDVT, PlanPrior
+from discodvt.model import DiscoDVT
+from discodvt.model.backbones import load_language_model, new_backbone
+from discodvt.model.prior import PlanPrior, Prior, new_prior
 
 
-def bart_model(
-    settings: NewBackbone, tokenizer: PreTrainedTokenizerBase, last: Path | None
-) -> BartForConditionalGeneration:
-    """A BART: that of the checkpoint `last`, the one of `init`, or a new one of `shape`."""
-    if last is None and settings.shape is not None:
+def story_symbols(settings: Backbone, tokenizer: PreTrainedTokenizerBase, last: Path | None) -> Symbols:
+    """The symbols around prompts and stories, of a model that is yet to be opened."""
+    if last is None and settings.init is None:
+        return bart_symbols(tokenizer)
+    source = Checkpoint.open(last or settings.init)
+    if source.kind == "discodvt-prior" or not source.causal:
+        return bart_symbols(tokenizer)
+    config: Any = AutoConfig.from_pretrained(source.directory)
+    if source.kind.startswith("discodvt"):
+        config, separator = config.backbone, getattr(config, "separator_token_id", None)
+    else:
+        separator = tokenizer.sep_token_id
+    return new_backbone(config, separator=separator).symbols
+
+
+def language_model(settings: NewBackbone, tokenizer: PreTrainedTokenizerBase, last: Path | None) -> PreTrainedModel:
+    """A plain language model: that of the checkpoint `last`, the one of `init`, or a new one of `shape`."""
+    if last is not None:
+        return load_language_model(Checkpoint.open(last))
+    if settings.shape is not None:
         return BartForConditionalGeneration(_bart_config(settings.shape, tokenizer))
-    source = Checkpoint.open(last) if last else source_checkpoint(settings)
+    source = source_checkpoint(settings)
     if source.kind == "discodvt":
-        raise BadRequest(f"{settings.init}: a DiscoDVT; this stage trains a plain BART, give one of those")
-    return _bart(source, {} if last else _changes(settings))
+        raise BadRequest(f"{settings.init}: a DiscoDVT; this stage trains a plain language model, give one of those")
+    model = load_language_model(source, **_changes(settings))
+    return type(model)(model.config) if settings.random_init else model
 
 
 def plan_model(settings: LatentModel, tokenizer: PreTrainedTokenizerBase, last: Path | None) -> DiscoDVT:
-    """A DiscoDVT: of the checkpoint `last`, the one of `init`, or a new one around the BART of `init` or `shape`."""
+    """A DiscoDVT: of the checkpoint `last`, the one of `init`, or a new one around the language model of `init`."""
     if last is not None:
         resumed: DiscoDVT = Checkpoint.open(last).load(DiscoDVT)
         return resumed
-    sizes = settings.model_dump(include=set(Latent.model_fields)) | {
-        "num_relations": len(LABELS),
-        "id2label": dict(enumerate(LABELS)),
-        "label2id": {label: number for number, label in enumerate(LABELS)},
-    }
-    if settings.shape is not None:
-        return DiscoDVT.from_bart(_bart_config(settings.shape, tokenizer), **sizes)
-    source = source_checkpoint(settings)
-    if source.kind == "bart":
-        return DiscoDVT.from_bart(_bart(source, _changes(settings)), **sizes)
-    model = trained_model(settings, settings, may_change=("bottleneck", "code_levels"))
+    if settings.init is None or source_checkpoint(settings).kind != "discodvt":
+        model = language_model(settings, tokenizer, None)
+        sizes = settings.model_dump(include=set(Latent.model_fields)) | {
+            "num_relations": len(LABELS),
+            "id2label": dict(enumerate(LABELS)),
+            "label2id": {label: number for number, label in enumerate(LABELS)},
+        }
+        if not model.config.is_encoder_decoder:
+            sizes["separator_token_id"] = tokenizer.sep_token_id
+        return DiscoDVT.from_backbone(model, **sizes)
+    trained = trained_model(settings, settings, may_change=("bottleneck", "code_levels"))
     if "code_logit_gain" in settings.model_fields_set:
-        model.config.code_logit_gain = settings.code_logit_gain  # of new codes
+        trained.config.code_logit_gain = settings.code_logit_gain  # of new codes
     if "bottleneck" in settings.model_fields_set:
-        kept = model.config.code_levels if settings.bottleneck == model.config.bottleneck else None
-        model.change_bottleneck(settings.bottleneck, settings.code_levels or kept)
-    return model
+        kept = trained.config.code_levels if settings.bottleneck == trained.config.bottleneck else None
+        trained.change_bottleneck(settings.bottleneck, settings.code_levels or kept)
+    return trained
 
 
 def trained_model(settings: Backbone, sizes: Latent, *, may_change: tuple[str, ...] = ()) -> DiscoDVT:
     """The DiscoDVT of `init` as it was trained; a recipe that asks for other codes or sizes is refused."""
     source = source_checkpoint(settings)
-    if source.kind == "bart":
-        raise BadRequest(f"{settings.init}: a plain BART, which knows no plans; give a trained DiscoDVT")
+    if source.kind != "discodvt":
+        raise BadRequest(f"{settings.init}: a plain {source.kind}, which knows no plans; give a trained DiscoDVT")
     model: DiscoDVT = source.load(DiscoDVT, **_changes(settings))
     for name in Latent.model_fields:
         wanted, found = getattr(sizes, name), getattr(model.config, name)
@@ -63,26 +85,28 @@ def trained_model(settings: Backbone, sizes: Latent, *, may_change: tuple[str, .
     return model
 
 
-def prior_model(model: DiscoDVT, settings: Backbone, *, encoder: str | None, max_codes: int) -> PlanPrior:
-    """A prior of the generator's shape: its encoder starts as that of a BART, its decoder from scratch."""
-    prior = PlanPrior.beside(model, max_codes=max_codes)
+def prior_model(
+    model: DiscoDVT, settings: Backbone, *, encoder: str | None, layers: int | None, max_codes: int
+) -> Prior:
+    """A prior of the generator's kind; `encoder` names a BART whose encoder starts that of a BART-shaped one."""
+    prior = new_prior(model, max_codes=max_codes, layers=layers)
     if encoder is not None:
-        start = _bart(Checkpoint.open(encoder).require("bart"), _changes(settings)).get_encoder()
+        if not isinstance(prior, PlanPrior):
+            raise BadRequest("model.prior_encoder: for a BART-shaped prior; beside a causal model leave it out")
+        start: Any = load_language_model(Checkpoint.open(encoder).require("bart"), **_changes(settings))
         try:
-            prior.encoder.load_state_dict(start.state_dict())
+            prior.encoder.load_state_dict(start.get_encoder().state_dict())
         except RuntimeError:
             raise BadRequest(f"{encoder}: an encoder of another shape than the generator's") from None
     return prior
 
 
 def source_checkpoint(settings: Backbone) -> Checkpoint:
-    """The checkpoint of `init`, which must be a BART or a DiscoDVT."""
-    return Checkpoint.open(settings.init).require("bart", "discodvt")
-
-
-def _bart(checkpoint: Checkpoint, changes: dict[str, Any]) -> BartForConditionalGeneration:
-    model: BartForConditionalGeneration = checkpoint.load(BartForConditionalGeneration, **changes)
-    return model
+    """The checkpoint of `init`: a DiscoDVT or a language model."""
+    source = Checkpoint.open(settings.init)
+    if source.kind.endswith("prior"):
+        raise BadRequest(f"{source.directory}: a {source.kind} checkpoint; give a DiscoDVT or a language model")
+    return source
 
 
 def _changes(settings: Backbone) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 
 from discodvt.checkpoints import open_tokenizer
 from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, write_rows
-from discodvt.data.subwords import adding_a_space, as_input, train_tokenizer
+from discodvt.data.subwords import adding_a_space, as_input, bart_symbols, train_tokenizer
 from discodvt.data.tokens import edu_boundaries, read_tokens
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest
@@ -64,7 +64,12 @@ def write(path, rows, schema=ANNOTATED_SCHEMA):
 def test_tokens_of_a_story_and_its_edus(tokenizer, tmp_path):
     row = story(3)
     tokens = read_tokens(
-        write(tmp_path / "s.parquet", [row]), tokenizer, prompt_tokens=4, story_tokens=400, with_relations=True
+        write(tmp_path / "s.parquet", [row]),
+        tokenizer,
+        symbols=bart_symbols(tokenizer),
+        prompt_tokens=4,
+        story_tokens=400,
+        with_relations=True,
     )
     ids, boundaries = tokens.stories[0], tokens.edus[0]
     assert tokenizer.decode(ids[1:-1]) == as_input(row["story"])
@@ -79,7 +84,9 @@ def test_tokens_of_a_story_and_its_edus(tokenizer, tmp_path):
 def test_a_long_story_is_cut_without_a_false_end(tokenizer, tmp_path):
     row = story(3)
     path = write(tmp_path / "s.parquet", [row])
-    tokens = read_tokens(path, tokenizer, prompt_tokens=16, story_tokens=16, with_relations=True)
+    tokens = read_tokens(
+        path, tokenizer, symbols=bart_symbols(tokenizer), prompt_tokens=16, story_tokens=16, with_relations=True
+    )
     assert tokens.story_lengths.tolist() == [16]  # decoder positions
     assert tokenizer.eos_token_id not in tokens.stories[0]
     kept = tokens.relations[0] >= 0
@@ -91,14 +98,22 @@ def test_a_long_story_is_cut_without_a_false_end(tokenizer, tmp_path):
 def test_a_corpus_without_annotation_is_refused_for_the_relation_loss(tokenizer, tmp_path):
     path = write(tmp_path / "s.parquet", [story(1)], CORPUS_SCHEMA)
     with pytest.raises(BadRequest, match="discodvt annotate"):
-        read_tokens(path, tokenizer, prompt_tokens=4, story_tokens=64, with_relations=True)
-    assert len(read_tokens(path, tokenizer, prompt_tokens=4, story_tokens=64)) == 1
+        read_tokens(
+            path, tokenizer, symbols=bart_symbols(tokenizer), prompt_tokens=4, story_tokens=64, with_relations=True
+        )
+    assert len(read_tokens(path, tokenizer, symbols=bart_symbols(tokenizer), prompt_tokens=4, story_tokens=64)) == 1
 
 
 @pytest.mark.parametrize("rows", [[], [story(1) | {"story": " \n"}]])
 def test_an_empty_split_is_refused(tokenizer, tmp_path, rows):
     with pytest.raises(BadRequest, match="no story"):
-        read_tokens(write(tmp_path / "s.parquet", rows), tokenizer, prompt_tokens=4, story_tokens=64)
+        read_tokens(
+            write(tmp_path / "s.parquet", rows),
+            tokenizer,
+            symbols=bart_symbols(tokenizer),
+            prompt_tokens=4,
+            story_tokens=64,
+        )
 
 
 @pytest.mark.parametrize("name", ["prompt", "story"])
@@ -106,7 +121,7 @@ def test_a_null_is_refused_and_its_row_named(tokenizer, tmp_path, name):
     loose = pa.schema([pa.field(name, pa.string()) for name in CORPUS_SCHEMA.names])
     path = write(tmp_path / "s.parquet", [story(1), story(2) | {name: None}], loose)
     with pytest.raises(BadRequest, match=f"row 1 has no {name}; prepare the corpus again without null values"):
-        read_tokens(path, tokenizer, prompt_tokens=4, story_tokens=64)
+        read_tokens(path, tokenizer, symbols=bart_symbols(tokenizer), prompt_tokens=4, story_tokens=64)
 
 
 def test_reading_many_stories_leaves_no_pile_of_small_arrays(tokenizer, tmp_path):
@@ -114,7 +129,7 @@ def test_reading_many_stories_leaves_no_pile_of_small_arrays(tokenizer, tmp_path
     path = write(tmp_path / "s.parquet", rows, CORPUS_SCHEMA)
     tracemalloc.start()
     try:
-        read_tokens(path, tokenizer, prompt_tokens=4, story_tokens=64)
+        read_tokens(path, tokenizer, symbols=bart_symbols(tokenizer), prompt_tokens=4, story_tokens=64)
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from transformers import BartConfig, BartForConditionalGeneration
 
 from discodvt.model import token_loss
+from discodvt.model.backbones import new_backbone
 from discodvt.model.discodvt import RelationHead
 from discodvt.training import losses
 
@@ -21,10 +22,14 @@ def small_bart(vocabulary: int = 11) -> BartForConditionalGeneration:
     )
 
 
+def reconstruction(states: torch.Tensor, labels: torch.Tensor, bart: BartForConditionalGeneration) -> torch.Tensor:
+    return new_backbone(bart.config).summed_loss(bart, states, labels)
+
+
 def test_reconstruction_of_a_uniform_model_is_tokens_times_log_vocabulary():
     bart = small_bart()
     labels = torch.tensor([[3, 4, 5], [6, -100, -100]])
-    assert losses.reconstruction(torch.zeros(2, 3, 8), labels, bart).item() == pytest.approx(4 * math.log(11))
+    assert reconstruction(torch.zeros(2, 3, 8), labels, bart).item() == pytest.approx(4 * math.log(11))
 
 
 @pytest.mark.parametrize("scores_per_slice", [1, 23, 10**9])
@@ -40,7 +45,7 @@ def test_reconstruction_and_its_gradients_equal_plain_cross_entropy(monkeypatch,
         bart.zero_grad()
         states.grad = None
         if ours:
-            loss = losses.reconstruction(states, labels, bart)
+            loss = reconstruction(states, labels, bart)
         else:
             logits = bart.lm_head(states) + bart.final_logits_bias
             loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100, reduction="sum")
@@ -49,15 +54,31 @@ def test_reconstruction_and_its_gradients_equal_plain_cross_entropy(monkeypatch,
     for ours, plain in zip(*results, strict=True):
         torch.testing.assert_close(ours, plain)
     with torch.no_grad():
-        assert losses.reconstruction(states, labels, bart) == pytest.approx(results[1][0].item(), rel=1e-5)
+        assert reconstruction(states, labels, bart) == pytest.approx(results[1][0].item(), rel=1e-5)
+
+
+def test_tokens_are_predicted_by_the_direction_of_the_latent_alone():
+    torch.manual_seed(0)
+    weight, bias = torch.randn(50, 16, requires_grad=True), torch.zeros(50)
+    latent, labels = torch.randn(2, 6, 16, requires_grad=True), torch.randint(50, (2, 6))
+    labels[0, 4:] = -100
+    loss = losses.token_prediction(latent, weight, bias, labels)
+    torch.testing.assert_close(losses.token_prediction(1000 * latent, weight, bias, labels), loss)
+    order, signs = losses._frame(16)
+    states = F.normalize(latent[..., order] * signs, dim=-1) * 4 / weight.norm(dim=1).mean()
+    plain = F.cross_entropy((states @ weight.T).flatten(0, 1), labels.flatten(), ignore_index=-100, reduction="sum")
+    torch.testing.assert_close(loss, plain)
+    loss.backward()
+    assert weight.grad is None  # the output layer is frozen
+    torch.testing.assert_close(latent.grad, torch.autograd.grad(plain, latent)[0], atol=1e-4, rtol=1e-4)
 
 
 def test_reconstruction_under_autocast_is_near_float32():
     bart = small_bart()
     states, labels = torch.randn(2, 5, 8), torch.randint(11, (2, 5))
-    exact = losses.reconstruction(states, labels, bart)
+    exact = reconstruction(states, labels, bart)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        rough = losses.reconstruction(states, labels, bart)
+        rough = reconstruction(states, labels, bart)
     rough.backward()
     assert rough.dtype == torch.float32
     assert rough.item() == pytest.approx(exact.item(), rel=0.02)

@@ -6,14 +6,13 @@ returned story by story, for intervals over stories.
 
 import json
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import BartForConditionalGeneration, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from discodvt.artefacts import MANIFEST, file_hash
 from discodvt.checkpoints import Checkpoint, best_device
@@ -23,8 +22,9 @@ from discodvt.data.tokens import Ragged, Tokens, read_tokens
 from discodvt.discourse.labels import LABELS, UNKNOWN
 from discodvt.errors import BadRequest
 from discodvt.evaluation.metric import Floats, Ints
-from discodvt.model import DiscoDVT, PlanPrior
-from discodvt.training import losses as training_losses
+from discodvt.model import DiscoDVT
+from discodvt.model.backbones import load_language_model
+from discodvt.model.prior import Prior, load_prior
 from discodvt.training.loop import on_device
 from discodvt.training.stages.prior import PlanFeed, read_plans
 
@@ -65,33 +65,31 @@ def open_planner(source: Path, *, prompt_tokens: int | None = None, story_tokens
     model = checkpoint.load(DiscoDVT, device=device)
     data, kept = trained_with(source).get("data", {}), checkpoint.lengths
 
-    def length(name: str, given: int | None, own: int, room: int) -> int:
-        wanted: int = given or data.get(name) or own
-        if wanted > room:
-            raise BadRequest(f"`{name}` {wanted}: {source} has {kept.positions} positions; give fewer", parameter=name)
-        return wanted
-
+    prompt_tokens = prompt_tokens or data.get("prompt_tokens") or kept.prompt_tokens
+    story_tokens = story_tokens or data.get("story_tokens") or kept.max_tokens
+    problem = kept.problem(prompt_tokens, story_tokens)
+    if problem:
+        names = ("prompt_tokens", "story_tokens")
+        raise BadRequest(f"{source}: `prompt_tokens` and `story_tokens` {problem}", parameter=names)
     return Planner(
         source.name,
         model,
         checkpoint.tokenizer(),
         device=device,
-        prompt_tokens=length("prompt_tokens", prompt_tokens, kept.prompt_tokens, kept.positions - 2),
-        story_tokens=length("story_tokens", story_tokens, kept.max_tokens, kept.positions),
+        prompt_tokens=prompt_tokens,
+        story_tokens=story_tokens,
     )
 
 
-def open_plain(source: Path, beside: Planner) -> BartForConditionalGeneration:
-    """A plain BART whose losses are compared token by token, so its subwords must be the same."""
+def open_plain(source: Path, beside: Planner) -> PreTrainedModel:
+    """A plain language model whose losses are compared token by token, so its subwords must be the same."""
     same_subwords(source, beside)
-    model: BartForConditionalGeneration = Checkpoint.open(source).load(
-        BartForConditionalGeneration, device=beside.device
-    )
-    return model
+    plain: PreTrainedModel = load_language_model(Checkpoint.open(source), device=beside.device)
+    return plain
 
 
-def open_prior(source: Path, beside: Planner) -> PlanPrior:
-    prior: PlanPrior = Checkpoint.open(source).load(PlanPrior, device=beside.device)
+def open_prior(source: Path, beside: Planner) -> Prior:
+    prior = load_prior(Checkpoint.open(source), device=beside.device)
     if prior.config.num_codes != beside.model.config.num_codes:
         raise BadRequest(
             f"{source}: a prior over {prior.config.num_codes} codes, {beside.name} has {beside.model.config.num_codes}"
@@ -164,6 +162,7 @@ def tokens_of(planner: Planner, path: Path, *, limit: int | None) -> Tokens:
     return read_tokens(
         path,
         planner.tokenizer,
+        symbols=planner.model.symbols,
         prompt_tokens=planner.prompt_tokens,
         story_tokens=planner.story_tokens,
         with_relations=True,
@@ -189,24 +188,19 @@ def exchanged(plans: Ragged, lengths: Rows) -> Ragged:
 
 @torch.no_grad()
 def story_losses(
-    model: DiscoDVT | BartForConditionalGeneration, tokens: Tokens, plans: Ragged | None, *, device: torch.device
+    planner: DiscoDVT, tokens: Tokens, plans: Ragged | None, *, plain: PreTrainedModel | None = None
 ) -> Floats:
-    """-log p of each story [N] under its plan, or of a plain BART without any (equation 4)."""
+    """-log p of each story [N] under its plan, or under a plain language model beside the planner (equation 4)."""
     losses = np.zeros(len(tokens))
-    pad = model.config.pad_token_id or 0
+    device, backbone = planner.device, planner.backbone
+    generator = planner.generator if plain is None else plain
     for rows in in_order(length_keys(tokens.story_lengths, tokens.prompts.lengths), STORIES_PER_BATCH):
-        batch = on_device(collate(tokens, rows, pad=pad), device)
+        batch = on_device(collate(tokens, rows, pad=planner.symbols.pad), device)
         prompt, story = (batch["prompt_ids"], batch["prompt_mask"]), batch["story_ids"]
-        if isinstance(model, DiscoDVT):
-            assert plans is not None
-            loss = model.summed_loss
-            latent = _latent(model, plans, rows, length=story.shape[1], device=device)
-            outputs = model.decode(*prompt, story, latent, use_cache=False)
-        else:
-            loss = partial(training_losses.reconstruction, bart=model)
-            outputs = model.model(*prompt, decoder_input_ids=story, use_cache=False)
+        latent = None if plans is None else _latent(planner, plans, rows, length=story.shape[1], device=device)
+        outputs = backbone.decode(generator, *prompt, story, latent, use_cache=False)
         for row, states, labels in zip(rows, outputs.last_hidden_state, batch["labels"], strict=True):
-            losses[row] = loss(states, labels)
+            losses[row] = backbone.summed_loss(generator, states, labels)
     return losses
 
 
@@ -216,7 +210,7 @@ def marker_pairs(planner: Planner, tokens: Tokens, plans: Ragged) -> EduPairs:
     model, unknown = planner.model, LABELS.index(UNKNOWN)
     found: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
     for rows in in_order(tokens.story_lengths, STORIES_PER_BATCH):
-        batch = on_device(collate(tokens, rows, pad=model.config.pad_token_id or 0), planner.device)
+        batch = on_device(collate(tokens, rows, pad=model.symbols.pad), planner.device)
         latent = _latent(model, plans, rows, length=batch["story_ids"].shape[1], device=planner.device)
         means = (batch["pooling"] @ latent).cpu()  # [B, S, D]
         joined = batch["relations"].cpu() < unknown
@@ -228,11 +222,11 @@ def marker_pairs(planner: Planner, tokens: Tokens, plans: Ragged) -> EduPairs:
 
 
 @torch.no_grad()
-def prior_losses(prior: PlanPrior, tokens: Tokens, plans: Ragged, *, device: torch.device) -> tuple[Floats, Floats]:
+def prior_losses(prior: Prior, tokens: Tokens, plans: Ragged, *, device: torch.device) -> tuple[Floats, Floats]:
     """-log p of the codes of each plan [N], ends not counted: over codes alone, over codes and the end."""
     config = prior.config
-    if plans.lengths.max() > config.max_position_embeddings - 1:
-        raise BadRequest(f"plans of {plans.lengths.max()} codes; the prior has {config.max_position_embeddings} places")
+    if plans.lengths.max() > config.max_codes:
+        raise BadRequest(f"plans of {plans.lengths.max()} codes; the prior has {config.max_codes} places")
     ids = {"bos": config.bos_token_id, "eos": config.eos_token_id, "pad": config.pad_token_id}
     feed = PlanFeed(tokens.prompts, plans, text_pad=config.text_pad_token_id, **ids)
     codes_only, with_end = np.zeros(len(plans)), np.zeros(len(plans))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from transformers import BartForConditionalGeneration
+from transformers import PreTrainedModel
 
 from discodvt import __version__
 from discodvt.data.tokens import Ragged, Tokens
@@ -30,7 +30,7 @@ from discodvt.evaluation.codes.inference import (
 from discodvt.evaluation.codes.probe import probe, right_answers
 from discodvt.evaluation.intervals import LEVEL, Resampler
 from discodvt.evaluation.metric import Direction, Floats, Weights, too_few
-from discodvt.model import PlanPrior
+from discodvt.model.prior import Prior
 
 Figure = dict[str, Any]
 Combine = Callable[..., Any]
@@ -135,22 +135,20 @@ class Stories:
         )
 
 
-def reconstruction(held: Stories, plain: BartForConditionalGeneration | None, measured: Measured) -> Group:
-    """Nats per token at argmax codes, with another story's plan, and of a plain seq2seq on the same tokens."""
-    model, device = held.planner.model, held.planner.device
+def reconstruction(held: Stories, plain: PreTrainedModel | None, measured: Measured) -> Group:
+    """Nats per token at argmax codes, with another story's plan, and of a plain language model on the same tokens."""
+    model = held.planner.model
     loss: dict[str, Any] = {"unit": "nats per token", "direction": "lower"}
     gain: dict[str, Any] = {"unit": "nats per token", "direction": "higher", "combine": difference}
     other = exchanged(held.plans, held.tokens.story_lengths)
-    own, swapped = (
-        held.per_token(story_losses(model, held.tokens, plans, device=device)) for plans in (held.plans, other)
-    )
+    own, swapped = (held.per_token(story_losses(model, held.tokens, plans)) for plans in (held.plans, other))
     found = {
         "nll": measured.figure("-log p(token) at argmax codes", own, **loss),
         "nll_swapped": measured.figure("-log p(token) under the plan of a story of similar length", swapped, **loss),
         "swap_gap": measured.figure("nll_swapped - nll, paired", swapped, own, **gain),
     }
     if plain is not None:
-        without = held.per_token(story_losses(plain, held.tokens, None, device=device))
+        without = held.per_token(story_losses(model, held.tokens, None, plain=plain))
         found["nll_plain"] = measured.figure("-log p(token) of a seq2seq without a plan", without, **loss)
         found["nll_gain"] = measured.figure("nll_plain - nll, paired", without, own, **gain)
     return found, {}
@@ -195,7 +193,7 @@ def relations(held: Stories, train: Stories, plain: Planner | None, measured: Me
     return found, facts
 
 
-def prior(held: Stories, model: PlanPrior, train_plans: Ragged, measured: Measured) -> Group:
+def prior(held: Stories, model: Prior, train_plans: Ragged, measured: Measured) -> Group:
     """Perplexity over codes of the prior, and of a unigram and a bigram fitted on training plans."""
     perplexity: dict[str, Any] = {"unit": "perplexity", "direction": "lower", "combine": exponential}
     ratio: dict[str, Any] = {"unit": "ratio", "direction": "lower", "combine": perplexity_ratio}

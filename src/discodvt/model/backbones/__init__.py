@@ -2,7 +2,12 @@
 
 from typing import Any
 
-from discodvt.model.backbones.base import Backbone, Symbols
+import torch
+from transformers import AutoModelForCausalLM, BartForConditionalGeneration, PreTrainedModel
+
+from discodvt.checkpoints import Checkpoint
+from discodvt.errors import BadRequest
+from discodvt.model.backbones.base import Backbone
 from discodvt.model.backbones.causal import CausalBackbone
 from discodvt.model.backbones.encoder_decoder import EncoderDecoderBackbone
 
@@ -12,8 +17,19 @@ def new_backbone(config: Any, *, separator: int | None = None) -> Backbone:
     if config.model_type == "bart":
         return EncoderDecoderBackbone(config)
     if config.is_encoder_decoder:
-        raise ValueError(f"a {config.model_type} is an encoder-decoder other than BART; give a BART or a causal model")
+        raise BadRequest(f"a {config.model_type} is an encoder-decoder other than BART; give a BART or a causal model")
     return CausalBackbone(config, separator=separator)
 
 
-__all__ = ["Backbone", "CausalBackbone", "EncoderDecoderBackbone", "Symbols", "new_backbone"]
+def load_language_model(
+    checkpoint: Checkpoint, *, device: torch.device | str = "cpu", **changes: Any
+) -> PreTrainedModel:
+    """The plain language model of a checkpoint; `changes` are keys of its configuration."""
+    if checkpoint.kind.startswith("discodvt"):
+        raise BadRequest(f"{checkpoint.directory}: a {checkpoint.kind} checkpoint; give a plain language model")
+    kind = AutoModelForCausalLM if checkpoint.causal else BartForConditionalGeneration
+    model: PreTrainedModel = checkpoint.load(kind, device=device, **changes)
+    return model
+
+
+__all__ = ["Backbone", "CausalBackbone", "EncoderDecoderBackbone", "load_language_model", "new_backbone"]

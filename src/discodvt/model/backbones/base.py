@@ -7,27 +7,15 @@ wrapped (LoRA, DDP) or exchanged. B batch, N prompt tokens, T story tokens, D wi
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import PreTrainedConfig
 
+from discodvt.data.subwords import Symbols
 from discodvt.model.token_loss import summed_token_loss
-
-
-class Symbols(NamedTuple):
-    """The symbols around a prompt and a story: the model reads `prompt_start x prompt_end`, `story_start y1 .. yM`.
-
-    It predicts `y1 .. yM story_end`. `pad` fills batches up and is masked everywhere.
-    """
-
-    prompt_start: tuple[int, ...]
-    prompt_end: tuple[int, ...]
-    story_start: int
-    story_end: int
-    pad: int
 
 
 class Backbone(ABC):

@@ -12,8 +12,10 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import AutoModel, AutoModelForCausalLM
 
-from discodvt.model.backbones.base import Backbone, Symbols
-from discodvt.model.backbones.encoder_decoder import shortened
+from discodvt.data.subwords import Symbols
+from discodvt.errors import BadRequest
+from discodvt.model.backbones.base import Backbone
+from discodvt.model.configuration import shortened
 
 
 class CausalBackbone(Backbone):
@@ -29,7 +31,7 @@ class CausalBackbone(Backbone):
         bos, eos = self.config.bos_token_id, self.config.eos_token_id
         eos = eos[0] if isinstance(eos, list) else eos
         if eos is None:
-            raise ValueError("the model has no end symbol (eos_token_id); give one")
+            raise BadRequest("the model has no end symbol (eos_token_id); give one that has")
         pad = self.config.pad_token_id
         start = eos if self.separator is None else self.separator
         return Symbols(() if bos is None else (bos,), (), start, eos, eos if pad is None else pad)
@@ -67,6 +69,7 @@ class CausalBackbone(Backbone):
     ) -> Any:
         if prompt_ids is None or prompt_mask is None:
             raise ValueError("a causal model reads prompt and story together: give prompt_ids and prompt_mask")
+        prompt_ids = F.pad(prompt_ids, (0, 1))  # a prompt may be empty
         before = prompt_mask.sum(1, keepdim=True)  # [B, 1]
         longest = int(before.max()) + story_ids.shape[1]
         place = torch.arange(longest, device=story_ids.device)[None] - before  # [B, S], < 0 in the prompt

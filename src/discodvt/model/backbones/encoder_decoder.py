@@ -6,7 +6,9 @@ from torch import Tensor
 from transformers import BartForConditionalGeneration
 from transformers.models.bart.modeling_bart import BartEncoder
 
-from discodvt.model.backbones.base import Backbone, Symbols
+from discodvt.data.subwords import Symbols
+from discodvt.model.backbones.base import Backbone
+from discodvt.model.configuration import shortened
 
 
 class EncoderDecoderBackbone(Backbone):
@@ -62,12 +64,3 @@ class EncoderDecoderBackbone(Backbone):
     def logits(self, generator: Any, states: Tensor) -> Tensor:
         logits: Tensor = generator.lm_head(states) + generator.final_logits_bias
         return logits
-
-
-def shortened(config: Any, layers: int) -> Any:
-    """The same shape with the first `layers` layers."""
-    short = type(config)(**config.to_dict())
-    short.num_hidden_layers = layers
-    if getattr(short, "layer_types", None):
-        short.layer_types = short.layer_types[:layers]
-    return short

@@ -49,6 +49,7 @@ class Objective(nn.Module):
 
     terms: dict[str, Term]  # the first one chooses the best checkpoint
     not_trained: tuple[str, ...] = ()  # parts of the model that no term reaches: they are frozen
+    backbone_parts: tuple[str, ...] = ()  # parts that may have a learning rate of their own (optimizer.backbone_rate)
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()

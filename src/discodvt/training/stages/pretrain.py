@@ -9,10 +9,11 @@ from discodvt.config import LossValidation, Section
 from discodvt.data.batches import Batch, Rows, collate, padded
 from discodvt.data.corruption import Denoiser, generator
 from discodvt.data.tokens import Tokens
+from discodvt.errors import BadRequest
 from discodvt.training.assembly import Corpus, FromScratch, Site
 from discodvt.training.stages import Counts, Stage
 from discodvt.training.stages.seq2seq import TextObjective
-from discodvt.training.weights import bart_model
+from discodvt.training.weights import language_model
 
 
 class Denoising(Section):
@@ -64,7 +65,9 @@ class Pretrain(FromScratch):
     validation: LossValidation = LossValidation()
 
     def build(self, corpus: Corpus, site: Site) -> Stage:
-        model = bart_model(self.model, corpus.tokenizer, site.last)
+        model = language_model(self.model, corpus.tokenizer, site.last)
+        if not model.config.is_encoder_decoder:
+            raise BadRequest(f"{self.model.init}: a causal model; denoising is for BART, give one or a shape")
         denoiser = Denoiser.of(
             corpus.tokenizer,
             masked=self.denoising.mask_ratio,

@@ -20,7 +20,9 @@ from discodvt.data.batches import NO_LABEL, Rows, in_order, length_keys, padded
 from discodvt.data.batches import Batch as TensorBatch
 from discodvt.data.tokens import Ints, Ragged, Tokens
 from discodvt.errors import BadRequest
-from discodvt.model import DiscoDVT, PlanPrior
+from discodvt.model import DiscoDVT
+from discodvt.model.prior import Prior as PlanPrior
+from discodvt.model.prior import load_prior
 from discodvt.training import losses
 from discodvt.training.assembly import Corpus, Recipe, Site
 from discodvt.training.stages import Counts, Objective, Stage, StageOutput, Term
@@ -36,6 +38,9 @@ class PriorModel(Backbone, Latent):
     prior_encoder: str | None = Field(
         default=None, description="BART whose encoder starts the prior; none: that of `init`"
     )
+    prior_layers: int | None = Field(
+        default=None, ge=1, description="Layers of a causal language model that make the prior; none: all"
+    )
 
 
 class PlanLengths(Writing):
@@ -43,7 +48,9 @@ class PlanLengths(Writing):
 
 
 class PriorObjective(Objective):
-    """A PlanPrior that learns plans."""
+    """A prior that learns plans; beside a causal model its layers are the backbone's."""
+
+    backbone_parts = ("language_model",)
 
     model: PlanPrior
     terms = {"prior": Term(1.0, "codes")}  # noqa: RUF012
@@ -109,9 +116,15 @@ class Prior(Recipe):
                 "set it lower"
             )
         if site.last is None:
-            prior = prior_model(planner, self.model, encoder=self.model.prior_encoder, max_codes=longest)
+            prior = prior_model(
+                planner,
+                self.model,
+                encoder=self.model.prior_encoder,
+                layers=self.model.prior_layers,
+                max_codes=longest,
+            )
         else:
-            prior = Checkpoint.open(site.last).load(PlanPrior)
+            prior = load_prior(Checkpoint.open(site.last))
         plans = self._plans(planner, corpus, site)
         config = prior.config
         train, valid = (
@@ -156,7 +169,7 @@ class Prior(Recipe):
 def read_plans(model: DiscoDVT, tokens: Tokens, *, device: torch.device, stories_per_batch: int) -> Ragged:
     """The argmax codes of every story, in its order."""
     torch.nn.Module.to(model, device).eval()
-    pad = model.config.pad_token_id or 0
+    pad = model.symbols.pad
     plans: list[Ints] = [np.empty(0, dtype=np.int32)] * len(tokens)
     for rows in in_order(tokens.story_lengths, stories_per_batch):
         ids, mask = padded([tokens.stories[row][:-1] for row in rows], pad)

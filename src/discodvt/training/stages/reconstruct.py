@@ -1,12 +1,12 @@
 """Stage `reconstruct`: a DiscoDVT reads stories into codes and writes them back (sections 3.2, 3.3 and 3.5).
 
-`LatentRecipe` and `LatentObjective` are also those of `warm-start`.
+`LatentRecipe` and `LatentObjective` are also those of `warm-start` and `codes`.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -17,6 +17,7 @@ from discodvt.data.batches import Batch
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT
 from discodvt.model.bottlenecks import Bottleneck, bottleneck_class
+from discodvt.model.discodvt import PosteriorOutput
 from discodvt.training import losses
 from discodvt.training.assembly import Corpus, FromScratch, Site
 from discodvt.training.feeds import DropoutSchedule, Noise
@@ -47,7 +48,13 @@ class CodeLoss(Section):
     position_entropy: float = Field(
         default=0.0, ge=0, description="Entropy of the code distribution at each position, minimised: be certain"
     )
-    bag_of_words: float = Field(default=0.0, ge=0, description="Story tokens predicted from the latent alone")
+    token_prediction: float = Field(default=0.0, ge=0, description="Story tokens predicted from the latent alone")
+    token_prediction_until: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Share of the run over which `token_prediction` falls to 0; none: it stays",
+    )
 
 
 class RelationLoss(CodeLoss):
@@ -116,10 +123,18 @@ class DeadCodeRestart:
         return [f"{len(dead)} dead codes restarted"]
 
 
+NOT_TRAINED: dict[str, tuple[str, ...]] = {  # by `model.tune`
+    "all": (),
+    "plan": ("generator",),
+    "generator": ("posterior", "down", "bottleneck"),
+}
+
+
 class LatentObjective(Objective):
     """A DiscoDVT under reconstruction, entropy and relation losses."""
 
     model: DiscoDVT
+    backbone_parts = ("generator", "posterior")
 
     def __init__(
         self,
@@ -127,32 +142,45 @@ class LatentObjective(Objective):
         weights: CodeLoss,
         *,
         temperature: TemperatureSchedule,
+        tune: str = "all",
+        token_prediction_steps: float = math.inf,
         watchdog: Watchdog | None = None,
         restart: DeadCodeRestart | None = None,
     ) -> None:
         super().__init__(model)
         self.temperature, self.watchdog, self.restart = temperature, watchdog, restart
+        self.codes_stay, self.token_prediction_steps = tune == "generator", token_prediction_steps
+        self.not_trained = NOT_TRAINED[tune]
         self.terms = {"reconstruction": Term(1.0, "tokens")}
-        if model.bottleneck.probabilistic:
-            self.terms["entropy"] = Term(-weights.entropy, "stories")
-        if model.bottleneck.auxiliary_weight > 0:
-            self.terms["bottleneck"] = Term(model.bottleneck.auxiliary_weight, "stories")
-        if weights.batch_entropy > 0:
-            self.terms["batch_entropy"] = Term(-weights.batch_entropy, "stories")
-        if weights.position_entropy > 0:
-            self.terms["position_entropy"] = Term(weights.position_entropy, "stories")
-        if weights.bag_of_words > 0:
-            self.terms["bag_of_words"] = Term(weights.bag_of_words, "tokens")
+        if not self.codes_stay:
+            if model.bottleneck.probabilistic:
+                self.terms["entropy"] = Term(-weights.entropy, "stories")
+            if model.bottleneck.auxiliary_weight > 0:
+                self.terms["bottleneck"] = Term(model.bottleneck.auxiliary_weight, "stories")
+            if weights.batch_entropy > 0:
+                self.terms["batch_entropy"] = Term(-weights.batch_entropy, "stories")
+            if weights.position_entropy > 0:
+                self.terms["position_entropy"] = Term(weights.position_entropy, "stories")
+        if weights.token_prediction > 0:
+            self.terms["token_prediction"] = Term(weights.token_prediction, "tokens")
         if isinstance(weights, RelationLoss) and weights.relation > 0:
             self.terms["relation"] = Term(weights.relation, "pairs")
         else:
-            self.not_trained = ("relation_head",)
+            self.not_trained += ("relation_head",)
 
     def forward(self, batch: Batch, step: int | None = None) -> StageOutput:
         """In validation at argmax codes, and once more with every story under the plan of the next in the batch."""
         model, validation = self.model, step is None
         temperature = None if step is None else self.temperature(step)
-        reading = model.read(batch["story_ids"], batch["story_mask"], temperature=temperature, noise=batch.get("noise"))
+        if self.codes_stay:
+            codes = model.plan(batch["story_ids"], batch["story_mask"])
+            reading = PosteriorOutput(
+                codes, None, codes < model.config.num_codes, model.latent(codes, batch["story_ids"].shape[1])
+            )
+        else:
+            reading = model.read(
+                batch["story_ids"], batch["story_mask"], temperature=temperature, noise=batch.get("noise")
+            )
         latent = reading.latent
         sums = {"reconstruction": self._reconstruction(batch, latent)}
         if reading.probabilities is not None:
@@ -163,8 +191,9 @@ class LatentObjective(Objective):
                 sums["position_entropy"] = losses.position_entropy(reading.probabilities, reading.mask).sum()
         if reading.auxiliary is not None:
             sums["bottleneck"] = reading.auxiliary.sum()
-        if "bag_of_words" in self.terms:
-            sums["bag_of_words"] = model.summed_loss(latent, batch["labels"])
+        if "token_prediction" in self.terms:
+            left = 1.0 if step is None else max(0.0, 1 - step / self.token_prediction_steps)
+            sums["token_prediction"] = left * self._token_prediction(batch, latent) if left else latent.new_zeros(())
         tallies = {"codes": code_counts(reading.codes, model.config.num_codes)}
         if "relation" in self.terms:
             logits = model.relation_head(latent, batch["pooling"], batch["pairs"])
@@ -182,6 +211,10 @@ class LatentObjective(Objective):
             batch["prompt_ids"], batch["prompt_mask"], decoder_ids, latent, use_cache=False
         ).last_hidden_state
         return self.model.summed_loss(states, batch["labels"])
+
+    def _token_prediction(self, batch: Batch, latent: Tensor) -> Tensor:
+        head = self.model.backbone.head(self.model.generator)
+        return losses.token_prediction(latent, *head, batch["labels"])
 
     @torch.no_grad()
     def _swapped(self, batch: Batch, latent: Tensor, *, own: Tensor) -> Tensor:
@@ -220,6 +253,8 @@ class LatentRecipe(FromScratch):
     word_dropout: WordDropout = WordDropout()
     watchdog: WatchdogLimits = WatchdogLimits()
 
+    objective: ClassVar[type[LatentObjective]] = LatentObjective
+
     def contradictions(self) -> list[str]:
         wrong = super().contradictions()
         try:
@@ -257,10 +292,13 @@ class LatentRecipe(FromScratch):
         )
         dropout = DropoutSchedule.over(total, self.word_dropout)
         train, valid = corpus.story_feeds(seed=self.seed, dropout=dropout, noise=noise)
-        objective = LatentObjective(
+        fades = self.loss.token_prediction_until
+        objective = self.objective(
             model,
             self.loss,
             temperature=TemperatureSchedule.over(total, self.relaxation),
+            tune=self.model.tune,
+            token_prediction_steps=math.inf if fades is None else fades * total,
             watchdog=Watchdog(
                 self.watchdog,
                 grace_steps=round(self.watchdog.grace * total),

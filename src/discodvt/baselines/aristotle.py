@@ -24,7 +24,7 @@ from discodvt.checkpoints import Checkpoint, best_device, read_settings
 from discodvt.corpus import read_examples
 from discodvt.data.subwords import as_input
 from discodvt.errors import BadRequest
-from discodvt.model.backbones import new_backbone
+from discodvt.model.backbones import load_language_model, new_backbone
 
 STAGE = "rescoring"
 SETTINGS = "rescoring.json"
@@ -234,17 +234,14 @@ def open_drawer(directory: Path) -> PlotDrawer:
 
 
 def _drawer(directory: Path, settings: Mapping[str, Any]) -> PlotDrawer:
-    from transformers import AutoModelForCausalLM, BartForConditionalGeneration
-
     device = best_device()
     writer = Checkpoint.open(directory / "plot-writer")
-    kind: Any = BartForConditionalGeneration if writer.kind == "bart" else AutoModelForCausalLM
     scorers = {
         name: Checkpoint.open(directory / "scorers" / name).load(ScorerModel, device=device).scorer
         for name in settings["scorers"]
     }
     return PlotDrawer(
-        writer.load(kind, device=device),
+        load_language_model(writer, device=device),
         writer.tokenizer(),
         scorers,
         torch.tensor(settings["weights"]),

@@ -12,7 +12,8 @@ from transformers import AutoConfig, AutoModel, GenerationMixin, PreTrainedConfi
 from transformers.configuration_utils import SubConfigSpec
 
 from discodvt.baselines.cvae import GaussianLatent, LatentOutput
-from discodvt.model.backbones import Symbols, new_backbone
+from discodvt.data.subwords import Symbols
+from discodvt.model.backbones import new_backbone
 from discodvt.model.generation import keep_settings
 
 PROJECTION_SCALE = 0.5  # of the latent over that of the embeddings, at first: heard, but not deafening
@@ -43,6 +44,11 @@ class CVAEConfig(PreTrainedConfig):
         return output
 
     @property
+    def backbone(self) -> Any:
+        """The configuration of the language model."""
+        return self.backbone_config
+
+    @property
     def pad_token_id(self) -> int | None:
         pad: int | None = getattr(self.backbone_config, "pad_token_id", None)
         return pad
@@ -59,7 +65,7 @@ class BartCVAE(PreTrainedModel, GenerationMixin):
 
     def __init__(self, config: CVAEConfig) -> None:
         super().__init__(config)
-        backbone: Any = config.backbone_config
+        backbone = config.backbone
         self.backbone = new_backbone(backbone, separator=config.separator_token_id)
         self.posterior = self.backbone.new_posterior(config.posterior_layers)
         self.prompt_reader = self.backbone.new_posterior(config.posterior_layers)

@@ -26,6 +26,11 @@ class ScorerConfig(PreTrainedConfig):
         return output
 
     @property
+    def backbone(self) -> Any:
+        """The configuration of the language model."""
+        return self.backbone_config
+
+    @property
     def pad_token_id(self) -> int | None:
         pad: int | None = getattr(self.backbone_config, "pad_token_id", None)
         return pad
@@ -51,7 +56,7 @@ class ScorerModel(PreTrainedModel):
 
     def __init__(self, config: ScorerConfig) -> None:
         super().__init__(config)
-        backbone: Any = config.backbone_config
+        backbone = config.backbone
         reader = _Reader(new_backbone(backbone), config.layers)
         self.scorer = PlotScorer(reader, int(backbone.hidden_size), dropout=config.head_dropout)
         self.post_init()

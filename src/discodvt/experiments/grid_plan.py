@@ -299,7 +299,9 @@ def lineage(step: Step) -> list[Step]:
     if step.recipe is None:
         earlier = list(step.after) if step.kind == "make" else []
     else:
-        earlier = [before for before in step.after if str(before.output) == step.recipe.model.init]
+        model = step.recipe.model
+        fresh = getattr(model, "random_init", False)  # then only shape and subwords are the checkpoint's
+        earlier = [before for before in step.after if str(before.output) == model.init and not fresh]
     found = dict.fromkeys(training for before in earlier for training in lineage(before))
     return [*found, *([step] if step.kind == "train" else [])]
 

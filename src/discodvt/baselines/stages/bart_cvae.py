@@ -32,7 +32,7 @@ from discodvt.training.assembly import Corpus, FromScratch, Site
 from discodvt.training.feeds import DropoutSchedule, StoryFeed
 from discodvt.training.loop import on_device
 from discodvt.training.stages import Counts, Figures, Objective, Stage, StageOutput, Tallies, Term
-from discodvt.training.weights import bart_model
+from discodvt.training.weights import language_model
 
 MOST_FOR_INFORMATION = 2000  # stories: mutual information is at most the logarithm of their number
 
@@ -209,11 +209,11 @@ class CVAE(FromScratch):
         if site.last is not None:
             resumed: BartCVAE = Checkpoint.open(site.last).load(BartCVAE)
             return resumed
-        language_model: Any = bart_model(self.model, tokenizer, None)
+        backbone: Any = language_model(self.model, tokenizer, None)
         sizes = {"latent_dimensions": self.model.latent_dimensions, "posterior_layers": self.model.posterior_layers}
-        if not language_model.config.is_encoder_decoder:
+        if not backbone.config.is_encoder_decoder:
             sizes["separator_token_id"] = tokenizer.sep_token_id
-        return BartCVAE.from_backbone(language_model, config=story_start(language_model.config), **sizes)
+        return BartCVAE.from_backbone(backbone, config=story_start(backbone.config), **sizes)
 
 
 def story_start(config: Any) -> Any:

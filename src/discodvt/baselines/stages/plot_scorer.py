@@ -28,7 +28,7 @@ from discodvt.data.subwords import as_input
 from discodvt.data.tokens import Ints
 from discodvt.training.assembly import Corpus, FromScratch, Site
 from discodvt.training.stages import Counts, Figures, Objective, Stage, StageOutput, Tallies, Term
-from discodvt.training.weights import bart_model
+from discodvt.training.weights import language_model
 
 
 class ScorerBackbone(NewBackbone):
@@ -108,10 +108,10 @@ class Scorer(FromScratch):
         if site.last is not None:
             model: ScorerModel = Checkpoint.open(site.last).load(ScorerModel)
         else:
-            language_model: Any = bart_model(self.model, corpus.tokenizer, None)
-            make_room(language_model, corpus.tokenizer)
+            backbone: Any = language_model(self.model, corpus.tokenizer, None)
+            make_room(backbone, corpus.tokenizer)
             sizes = {"layers": self.model.layers, "head_dropout": self.model.head_dropout}
-            model = ScorerModel.from_backbone(language_model, **sizes)
+            model = ScorerModel.from_backbone(backbone, **sizes)
         files = split_files(self.data.corpus)
         limits = (self.data.max_train_stories, self.data.max_valid_stories)
         train, valid = (

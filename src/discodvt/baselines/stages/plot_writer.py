@@ -14,7 +14,7 @@ from discodvt.training.assembly import Corpus, Site
 from discodvt.training.feeds import DropoutSchedule
 from discodvt.training.stages import Stage
 from discodvt.training.stages.seq2seq import Seq2Seq, TextObjective
-from discodvt.training.weights import bart_model
+from discodvt.training.weights import language_model
 
 
 class PlotWriter(Seq2Seq):
@@ -28,7 +28,7 @@ class PlotWriter(Seq2Seq):
         return tokenizer
 
     def build(self, corpus: Corpus, site: Site) -> Stage:
-        model: Any = bart_model(self.model, corpus.tokenizer, site.last)
+        model: Any = language_model(self.model, corpus.tokenizer, site.last)
         make_room(model, corpus.tokenizer)
         dropout = DropoutSchedule.over(self.total(len(corpus.train)), self.word_dropout)
         train, valid = corpus.story_feeds(seed=self.seed, dropout=dropout)

@@ -27,6 +27,14 @@ Kind = Literal[
 ]  # fmt: skip
 
 
+LEAVE_PLANS = ("warm-start", "codes", "reconstruct")  # stages whose checkpoint is a DiscoDVT
+ONLY_WRITE = {
+    "prior": "a whole writer",
+    "cvae": "a BART-CVAE",
+    "scorer": "a rescorer",
+}  # nothing is trained on from them
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
     """One command and what it makes."""
@@ -230,6 +238,7 @@ class _Planner:
             recipe = read_recipe(str(settings.recipe), overrides)
         except BadRequest as error:
             raise BadRequest(f"{where}: stage {name}: {error}") from None
+        _check_start(f"{where}: stage {name}", recipe, before)
         words = ["train", str(settings.recipe), "--resume"]
         words += [word for override in overrides for word in ("--set", override)]
         identity = json.dumps(recipe.as_dict(), sort_keys=True)
@@ -292,6 +301,24 @@ class _Planner:
             command += [flag, str(output)] if flag else []
             self.steps[output] = Step(kind, f"{corpus}: {kind} {label}", output, tuple(command), tuple(after), recipe)
         return self.steps[output]
+
+
+def _check_start(where: str, recipe: Recipe, before: Step | None) -> None:
+    """Refuse a chain whose stage cannot start from what the one before it leaves."""
+    if before is None or recipe.model.init != str(before.output):
+        return
+    if before.recipe is None:
+        raise BadRequest(f"{where}: starts from {before.name}, which leaves no checkpoint; put a training before it")
+    found = before.recipe.stage
+    left = "a DiscoDVT" if found in LEAVE_PLANS else ONLY_WRITE.get(found, "a language model")
+    if recipe.stage == "prior":
+        fine, wanted = left == "a DiscoDVT", "a DiscoDVT"
+    elif recipe.stage in LEAVE_PLANS:
+        fine, wanted = found not in ONLY_WRITE, "a language model or a DiscoDVT"
+    else:
+        fine, wanted = left == "a language model", "a language model"
+    if not fine:
+        raise BadRequest(f"{where}: starts from {found}, which leaves {left}; {recipe.stage} needs {wanted}")
 
 
 def lineage(step: Step) -> list[Step]:

@@ -1,12 +1,13 @@
 """Baselines under the one loop: BART-LM is the warm start without its latent, BART-CVAE is its backbone with one."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from pipeline.toy_corpus import write_corpus
-from transformers import BartConfig, BartForConditionalGeneration
+from transformers import BartConfig, BartForConditionalGeneration, PreTrainedModel
 
 from discodvt.baselines.cvae_model import BartCVAE
 from discodvt.baselines.stages.bart_cvae import CVAEFeed, CVAEObjective, CVAEWatchdog, KLTerm, information
@@ -17,6 +18,7 @@ from discodvt.training.outputs import read_metrics
 from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train
 from discodvt.training.stages.seq2seq import TextObjective
+from discodvt.writing import Request, StoryWriter
 
 SHORT = (
     "run.steps=3", "validation.every_steps=2", "run.save_every_steps=1", "run.tensorboard=false",
@@ -207,3 +209,25 @@ def test_noise_is_each_storys_own(corpus, pretrained):
     alone = stage.train.batch(stage.train.sort_keys.argsort()[1:2], step=5)["latent_noise"]
     assert torch.equal(together[1:2], alone)
     assert not torch.equal(together, stage.train.batch(stage.train.sort_keys.argsort()[:3], step=6)["latent_noise"])
+
+
+def test_a_cvae_writes_through_the_one_writer_and_as_its_backbone_without_projection(corpus, pretrained, tmp_path):
+    asked = [*SHORT, f"data.corpus={corpus}", f"model.init={pretrained}", "model.latent_dimensions=4", "run.steps=1"]
+    list(train(read_recipe("tiny/cvae", asked), tmp_path / "cvae"))
+    model: BartCVAE = Checkpoint.open(tmp_path / "cvae").load(BartCVAE)
+    requests = [Request(f"A day with {name}", index=number) for number, name in enumerate(("Ann", "Ben", "Cat"))]
+
+    def written(name: str, part: PreTrainedModel) -> list[str]:
+        part.save_pretrained(tmp_path / name)
+        for file in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+            shutil.copy(tmp_path / "cvae" / file, tmp_path / name / file)
+        writer = StoryWriter.from_pretrained(tmp_path / name)
+        return [story.text for story in sorted(writer.write_many(requests, batch_size=3), key=lambda each: each.index)]
+
+    torch.nn.init.normal_(model.latent.projection.weight, std=3.0)
+    loud = written("loud", model)
+    assert loud == written("again", model)
+    torch.nn.init.zeros_(model.latent.projection.weight)
+    plain = written("plain", model.generator)
+    assert written("silent", model) == plain
+    assert loud != plain

@@ -138,6 +138,12 @@ def test_a_change_concerns_only_what_comes_after_it(written, tmp_path):
         ("prompts = 4", 'corpus = "x"', "corpora.toy: give one of prepare and corpus"),
         ('recipe = "tiny/prior"', 'recipe = "tiny/priors"', "no such recipe"),
         ("resamples = 20", "resample = 20", "evaluation.resample: unknown key"),
+        (
+            '"seq2seq"]',
+            '"prior", "seq2seq"]',
+            "stage prior: starts from pretrain, which leaves a language model; prior needs a DiscoDVT",
+        ),
+        ('["pretrain", "seq2seq"]', '["pretrain", "warm-start", "seq2seq"]', "seq2seq needs a language model"),
         ('"loss.relation" = 0.0', '"model.init" = "{warmstart}"', "{warmstart} names no stage"),
     ],
 )

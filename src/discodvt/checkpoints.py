@@ -56,7 +56,7 @@ class Lengths:
     A model keeps them in `generation_config.json`: `min_new_tokens`, `max_new_tokens` (the prior's count codes) and
     `prompt_tokens`. Else a story may be as long as those the prior was trained on, without a prior 512, and at least
     the paper's share of that, 100 of 512; a plan has 1 to `max_codes` codes. A prompt fills the positions of an
-    encoder; a causal model has one sequence of positions, a quarter of which are the prompt's.
+    encoder; a causal model has one sequence of positions for prompt and story.
     """
 
     prompt_tokens: int
@@ -65,7 +65,7 @@ class Lengths:
     max_tokens: int
     min_codes: int = 0
     max_codes: int = 0  # 0: there is no prior
-    shared: bool = False  # prompt and story share the positions of a causal model
+    shared: int = 0  # the positions of a causal model, which prompt and story share; 0: an encoder-decoder
 
     @classmethod
     def kept(
@@ -79,8 +79,9 @@ class Lengths:
         shared: bool = False,
     ) -> "Lengths":
         """From a model's shape and the generation settings kept with it; `max_codes` 0: no prior."""
-        prompt = min(generator.get("prompt_tokens") or (positions // 4 if shared else positions), positions - 2)
-        positions = positions - prompt - 1 if shared else positions
+        kept, whole = generator.get("prompt_tokens"), positions
+        prompt = min(kept or positions, positions - 2)
+        positions = positions - prompt - 1 if shared and kept else positions
         longest = min(positions, generator.get("max_new_tokens") or max_codes * tokens_per_code or _PAPER_MAX_TOKENS)
         least = generator.get("min_new_tokens")
         most_codes = min(prior.get("max_new_tokens") or max_codes, max_codes)
@@ -91,12 +92,12 @@ class Lengths:
             max_tokens=longest,
             min_codes=min(prior.get("min_new_tokens") or 1, most_codes),
             max_codes=most_codes,
-            shared=shared,
+            shared=whole if shared else 0,
         )
 
     def problem(self, prompt_tokens: int, story_tokens: int) -> str | None:
         """Why prompts and stories of these lengths do not fit into the model, if they do not."""
-        room = self.positions + self.prompt_tokens + 1 if self.shared else self.positions
+        room = self.shared or self.positions
         needed = prompt_tokens + 1 + story_tokens if self.shared else max(story_tokens, prompt_tokens + 2)
         return None if needed <= room else f"need {needed} positions, the model has {room}; set them lower"
 

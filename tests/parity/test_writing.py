@@ -10,7 +10,7 @@ from unit.writing.toy_writer import save_bart, save_writer
 from discodvt.checkpoints import STORYTELLER
 from discodvt.data.subwords import as_input
 from discodvt.writing import Request, SamplingParams, StoryWriter
-from discodvt.writing.decoding import decode
+from discodvt.writing.story_batch import StoryDraft
 
 PROMPTS = ("The fox who lost his hat", "Ann", "Once there was a very long prompt, and it went on and on, and on.")
 PLANS = ((3, 1, 4, 1, 5), (9, 2), (6, 5, 3, 5, 8, 9, 7, 9, 3, 2))
@@ -34,11 +34,17 @@ def bart(tmp_path_factory) -> Path:
 def ours(writer: StoryWriter, params: SamplingParams, plans=PLANS, rows: int = 2) -> list[list[int]]:
     """The symbols of three stories, more than fit beside each other."""
     requests = [Request(prompt, plan=plan) for prompt, plan in zip(PROMPTS, plans, strict=True)]
-    drafts = list(writer._drafts(requests, params, rows))
-    _, length = writer.lengths.tokens(params.min_tokens, params.max_tokens)
-    for _ in decode(writer._generator, drafts, params.resolved(writer.model_defaults), rows=rows, length=length):
-        pass
-    return [draft.symbols + [writer._generator.end] * draft.ended for draft in drafts]
+    return [
+        draft.symbols + [writer.generator_engine.end] * draft.ended for draft in written(writer, requests, params, rows)
+    ]
+
+
+def written(writer: StoryWriter, requests: list[Request], params: SamplingParams, rows: int = 2) -> list[StoryDraft]:
+    batch = writer.batch(rows)
+    drafts = [batch.add(request, params) for request in requests]
+    while batch:
+        batch.step()
+    return drafts
 
 
 def theirs(model, tokenizer, prompt: str, plan=None, **settings) -> list[int]:
@@ -77,11 +83,8 @@ def test_transformers_alone_write_the_same_greedy_texts(writer):
 
 
 def test_the_likeliest_plans_equal_generate(writer):
-    drawn = writer._drawn_plans(
-        [(Request(prompt), writer._prompt_ids(prompt)) for prompt in PROMPTS],
-        SamplingParams(plan_temperature=0.0, min_codes=4),
-        rows=2,
-    )
+    params = SamplingParams(plan_temperature=0.0, min_codes=4, max_tokens=1)
+    drawn = [draft.plan for draft in written(writer, [Request(prompt) for prompt in PROMPTS], params)]
     end = writer.prior.config.eos_token_id
     for prompt, plan in zip(PROMPTS, drawn, strict=True):
         ids = writer.tokenizer(as_input(prompt), return_tensors="pt")
@@ -111,26 +114,24 @@ def test_latent_and_prompt_are_read_as_by_the_model(writer):
     for plan in PLANS:
         for length in (1, 17, 64):
             expected = writer.model.latent(torch.tensor([plan]), length)[0]
-            torch.testing.assert_close(writer._latent(plan, length), expected, atol=1e-5, rtol=1e-5)
-    ids = writer._prompt_ids(PROMPTS[2])
+            torch.testing.assert_close(writer.latent(plan, length), expected, atol=1e-5, rtol=1e-5)
+    ids = torch.tensor(writer._prompt_ids(PROMPTS[2]))
     expected = writer.model.get_encoder()(ids[None]).last_hidden_state[0]
-    torch.testing.assert_close(writer._generator.encoder(ids), expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(writer.generator_engine.encoder(ids), expected, atol=1e-5, rtol=1e-5)
     assert ids.tolist() == writer.tokenizer(as_input(PROMPTS[2])).input_ids
 
 
 def test_int8_is_close(writer, monkeypatch):
     monkeypatch.setattr("discodvt.writing.layers.LARGE", 1)
     quantised = StoryWriter.from_pretrained(writer.directory, int8=True)
-    ids = writer._prompt_ids(PROMPTS[2])
-    exact, close = (each._generator.encoder(ids) for each in (writer, quantised))
+    ids = torch.tensor(writer._prompt_ids(PROMPTS[2]))
+    exact, close = (each.generator_engine.encoder(ids) for each in (writer, quantised))
     assert not torch.equal(exact, close)
     assert (exact - close).abs().mean() < 0.05 * exact.abs().mean()
 
 
 def test_texts_are_those_of_the_tokenizer(writer):
-    wild = SamplingParams(top_p=1.0, temperature=3.0)  # so that all kinds of subwords are drawn
-    (draft,) = writer._drafts([Request("Ann", plan=(1, 2))], SamplingParams(min_tokens=60, max_tokens=60), 1)
-    for _ in decode(writer._generator, [draft], wild, rows=1, length=60):
-        pass
+    wild = SamplingParams(top_p=1.0, temperature=3.0, min_tokens=60, max_tokens=60)  # all kinds of subwords are drawn
+    (draft,) = written(writer, [Request("Ann", plan=(1, 2))], wild)
     draft.ended = True  # nothing is cut
-    assert writer._story(draft).text == writer.tokenizer.decode(draft.symbols, skip_special_tokens=True).strip()
+    assert writer.story(draft).text == writer.tokenizer.decode(draft.symbols, skip_special_tokens=True).strip()

@@ -20,7 +20,7 @@ from transformers import AutoTokenizer, BartForConditionalGeneration
 
 from discodvt.errors import WorkFailed
 from discodvt.model import DiscoDVT, PlanPrior
-from discodvt.training.assembly import Site
+from discodvt.training.assembly import Recipe, Site
 from discodvt.training.loop import validate
 from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train
@@ -129,6 +129,41 @@ def in_child(work: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
+def killed_at(step: int, recipe: Callable[[], Recipe], out: Path) -> None:
+    """A run that ends by SIGKILL after a step."""
+
+    def until_killed() -> None:
+        for event in train(recipe(), out):
+            if event.kind == "step" and event.step == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    assert in_child(until_killed) == -signal.SIGKILL
+    assert not (out / "manifest.json").exists()
+
+
+def two_processes(recipe: Callable[[], Recipe], out: Path) -> None:
+    """The same global batch in two processes: the same weights to 1e-5 (no dropout)."""
+    assert in_child(lambda: list(train(recipe(), out / "one")) and None) == 0
+    port = 20_000 + os.getpid() % 20_000
+
+    def rank(number: int) -> None:
+        os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2", "MASTER_PORT": str(port),
+                       "MASTER_ADDR": "127.0.0.1", "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}  # fmt: skip
+        list(train(recipe(), out / "two"))
+        torch.distributed.destroy_process_group()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda number: in_child(lambda: rank(number)), (0, 1))) == [0, 0]
+    one, two = (load_file(out / name / "last-0000007" / "model.safetensors") for name in ("one", "two"))
+    for name, weight in one.items():
+        if name.endswith("k_proj.bias"):  # softmax cancels it: its gradient is rounding, which Adam blows up to a step
+            continue
+        torch.testing.assert_close(two[name], weight, atol=1e-5, rtol=1e-5, msg=name)
+    first, other = (lines(out / name, "valid") for name in ("one", "two"))
+    for ours, theirs in zip(first, other, strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-5)
+
+
 SHORT = ("run.steps=7", "run.save_every_steps=2", "run.log_every_steps=3", "validation.every_steps=3",
          "validation.select_by=loss", "run.tensorboard=false")  # fmt: skip
 
@@ -142,13 +177,7 @@ def test_killed_and_resumed_equals_uninterrupted(chain, stage, codes, tmp_path):
 
     extra = ("model.shape.dropout=0.1",) if stage == "pretrain" else ("model.dropout=0.1", *codes)
 
-    def until_killed() -> None:
-        for event in train(recipe_of(stage, chain, *SHORT, *extra), tmp_path / "killed"):
-            if event.kind == "step" and event.step == 5:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    assert in_child(until_killed) == -signal.SIGKILL
-    assert not (tmp_path / "killed" / "manifest.json").exists()
+    killed_at(5, lambda: recipe_of(stage, chain, *SHORT, *extra), tmp_path / "killed")
     assert in_child(lambda: run(stage, chain, tmp_path / "killed", *SHORT, *extra, resume=True) and None) == 0
     assert in_child(lambda: run(stage, chain, tmp_path / "whole", *SHORT, *extra) and None) == 0
     files = sorted(path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole").rglob("*") if path.is_file())
@@ -159,27 +188,8 @@ def test_killed_and_resumed_equals_uninterrupted(chain, stage, codes, tmp_path):
 
 @pytest.mark.parametrize(("stage", "codes"), [("reconstruct", ()), ("reconstruct", VQ), ("prior", ())])
 def test_two_processes_equal_one(chain, stage, codes, tmp_path):
-    """The same global batch in two processes: the same weights to 1e-5 (no dropout)."""
     settings = (*SHORT, *codes, "model.dropout=0.0", "batch.stories_per_step=8", "batch.stories_per_micro_batch=2")
-    assert in_child(lambda: run(stage, chain, tmp_path / "one", *settings) and None) == 0
-    port = 20_000 + os.getpid() % 20_000
-
-    def rank(number: int) -> None:
-        os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2", "MASTER_PORT": str(port),
-                       "MASTER_ADDR": "127.0.0.1", "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}  # fmt: skip
-        run(stage, chain, tmp_path / "two", *settings)
-        torch.distributed.destroy_process_group()
-
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda number: in_child(lambda: rank(number)), (0, 1))) == [0, 0]
-    one, two = (load_file(tmp_path / name / "last-0000007" / "model.safetensors") for name in ("one", "two"))
-    for name, weight in one.items():
-        if name.endswith("k_proj.bias"):  # softmax cancels it: its gradient is rounding, which Adam blows up to a step
-            continue
-        torch.testing.assert_close(two[name], weight, atol=1e-5, rtol=1e-5, msg=name)
-    first, other = (lines(tmp_path / name, "valid") for name in ("one", "two"))
-    for ours, theirs in zip(first, other, strict=True):
-        assert ours == pytest.approx(theirs, abs=1e-5)
+    two_processes(lambda: recipe_of(stage, chain, *settings), tmp_path)
 
 
 def test_the_watchdog_can_stop_a_run_that_ignores_its_plan(chain, tmp_path):

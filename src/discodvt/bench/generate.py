@@ -26,7 +26,6 @@ from discodvt.data.subwords import as_input, train_tokenizer
 from discodvt.errors import WorkFailed
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
 from discodvt.writing import Request, SamplingParams, Story, StoryWriter
-from discodvt.writing.decoding import decode
 
 PROMPTS = (
     "The fox who lost his hat",
@@ -165,12 +164,13 @@ def _differing(stories: Sequence[Story], expected: Sequence[Story]) -> int:
 def _ours(writer: StoryWriter, lengths: Sequence[int], rows: int) -> list[Story]:
     """Stories of given lengths by the writer."""
     params = SamplingParams(max_tokens=max(lengths))
-    drafts = list(writer._drafts(_requests(writer, len(lengths)), params, rows))
+    batch = writer.batch(rows)
+    drafts = [batch.add(request, params) for request in _requests(writer, len(lengths))]
     for draft, length in zip(drafts, lengths, strict=True):
         draft.fewest = draft.most = length
-    for _ in decode(writer._generator, drafts, params.resolved(writer.model_defaults), rows=rows, length=max(lengths)):
-        pass
-    return [writer._story(draft) for draft in drafts]
+    while batch:
+        batch.step()
+    return [writer.story(draft) for draft in drafts]
 
 
 def _theirs(writer: StoryWriter, lengths: Sequence[int], rows: int) -> list[str]:
@@ -214,9 +214,9 @@ def _requests(writer: StoryWriter, stories: int) -> list[Request]:
     """Prompts with plans, which are given so that both sides follow the same ones."""
     random = np.random.default_rng(0)
     plans: list[tuple[int, ...] | None] = [None] * stories
-    if writer._latent is not None:
-        size = (stories, -(-STORY_TOKENS // writer._latent.tokens_per_code))
-        plans = [tuple(plan) for plan in random.integers(0, writer._latent.num_codes, size).tolist()]
+    if writer.latent is not None:
+        size = (stories, -(-STORY_TOKENS // writer.latent.tokens_per_code))
+        plans = [tuple(plan) for plan in random.integers(0, writer.latent.num_codes, size).tolist()]
     return [Request(PROMPTS[n % len(PROMPTS)], index=n, plan=plan) for n, plan in enumerate(plans)]
 
 

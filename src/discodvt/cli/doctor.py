@@ -10,7 +10,10 @@ NEEDED = (
     "torch", "transformers", "tokenizers", "safetensors", "huggingface-hub", "accelerate", "spacy", "pyarrow",
     "pydantic", "nltk", "sacrebleu", "scipy", "matplotlib", "jinja2", "filelock", "rich",
 )  # fmt: skip
-EXTRAS = {"datasets": "hub", "stanza": "stanza", "tensorboard": "tensorboard", "mauve-text": "mauve"}
+EXTRAS = {
+    "datasets": "hub", "stanza": "stanza", "tensorboard": "tensorboard", "mauve-text": "mauve", "optuna": "search",
+    "fastapi": "studio",
+}  # fmt: skip
 WRITER = ("config.json", "tokenizer.json", "model.safetensors", "prior/config.json", "prior/model.safetensors")
 BUNDLED = {"parser": ("meta.json", "tok2vec/model", "tagger/model", "parser/model"), "storyteller": WRITER}
 

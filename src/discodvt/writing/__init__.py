@@ -11,15 +11,17 @@ _HOMES = {
     "SamplingParams": "discodvt.writing.sampling",
     "Segment": "discodvt.writing.story",
     "Story": "discodvt.writing.story",
-    "StoryStream": "discodvt.writing.writer",
+    "StoryBatch": "discodvt.writing.story_batch",
+    "StoryStream": "discodvt.writing.story_batch",
     "StoryWriter": "discodvt.writing.writer",
 }
-__all__ = ["Request", "SamplingParams", "Segment", "Story", "StoryStream", "StoryWriter"]
+__all__ = ["Request", "SamplingParams", "Segment", "Story", "StoryBatch", "StoryStream", "StoryWriter"]
 
 if TYPE_CHECKING:
     from discodvt.writing.sampling import SamplingParams
     from discodvt.writing.story import Request, Segment, Story
-    from discodvt.writing.writer import StoryStream, StoryWriter
+    from discodvt.writing.story_batch import StoryBatch, StoryStream
+    from discodvt.writing.writer import StoryWriter
 
 
 def __getattr__(name: str) -> Any:

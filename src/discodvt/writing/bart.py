@@ -1,16 +1,14 @@
-"""A BART for writing: an encoder that reads a prompt, a decoder that goes one position at a time.
+"""The engine for BART: an encoder that reads a prompt, a decoder that goes one position at a time.
 
 The weights are Hugging Face's, and so are the numbers but for their last bits; the calls are a tenth. Queries, keys
-and values come from one matrix; keys and values go to places reserved for them (`KVCache`); those of the prompt are
-computed once. A story's numbers should not depend on its neighbours: prompts are read alone, and attention sees windows
-of whole vector registers, closed by a mask. So on a CPU batches of two and more give the same bits; a single row takes
-other kernels of the BLAS, which round otherwise in the last bit.
+and values come from one matrix; keys and values go to places reserved for them; those of the prompt are computed once.
+The same engine writes stories and, as the prior, plans.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,9 +16,9 @@ from torch.nn import functional as F
 
 from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
+from discodvt.writing.engine import WINDOW, Cache, Engine, KVStore, whole_windows
 from discodvt.writing.layers import Linear, Norm, activation, fused, kernels_for, linear, norm
 
-WINDOW = 16  # attention windows grow by a vector register of float32
 _OFFSET = 2  # BART's position 0 is row 2 of its table
 
 
@@ -92,7 +90,6 @@ class Encoder:
         self._layers = [_Layer(**_shared_parts(layer, dense)) for layer in layers]
         self.size = sum(layer.size for layer in self._layers)
 
-    @torch.inference_mode()
     def __call__(self, ids: Tensor) -> Tensor:
         """Subwords [N] to states [N, D]."""
         x = self._norm(F.embedding(ids, self._embedding) + self._positions[: len(ids)])
@@ -138,106 +135,117 @@ class Decoder:
         ]
         self.size = self._head.size + sum(layer.size + layer.query.size + layer.cross_out.size for layer in self.layers)
 
-    @torch.inference_mode()
     def prompt(self, states: Tensor) -> list[Tensor]:
         """Keys and values [2, H, N, D / H] of an encoded prompt [N, D], for each layer."""
         shape = (len(states), 2, self.heads, self.width // self.heads)
         return [layer.prompt_kv(states).view(shape).permute(1, 2, 0, 3) for layer in self.layers]
 
-    def step(self, cache: "KVCache", last: list[int], positions: list[int]) -> Tensor:
+    def step(self, cache: "BartCache", last: Sequence[int], positions: Sequence[int]) -> Tensor:
         """The last symbols of the first B rows, and how many each has, to logits [B, V] of the next."""
-        count, window = len(last), -(-(max(positions) + 1) // WINDOW) * WINDOW
-        causal, prompt_mask, caches, prompts = cache.view(count, window)
+        count, window = len(last), whole_windows(max(positions) + 1)
         rows: Any = 0  # a single row is addressed by numbers, which is faster than by tensors of one number
         places: Any = positions[0]
         if count > 1:
-            rows, places = torch.tensor([list(range(count)), positions], device=causal.device)
-        mask = causal[places].view(count, 1, 1, window)
-        symbols = torch.tensor(last, device=causal.device)
+            rows, places = torch.tensor([list(range(count)), list(positions)], device=cache.control.device)
+        mask, prompt_mask = cache.story.mask(places, window), cache.prompt_mask[:count, None, None]
+        symbols = torch.tensor(last, device=cache.control.device)
         heads = (count, -1, self.heads, self.width // self.heads)
         x = self._norm(F.embedding(symbols, self._embedding) + cache.control[rows, places])
-        for layer, (stored, keys, values), prompt in zip(self.layers, caches, prompts, strict=True):
+        views = zip(self.layers, cache.story.view(count, window), cache.prompts.view(count, cache.reads), strict=True)
+        for layer, (stored, keys, values), (_, prompt_keys, prompt_values) in views:
             qkv = layer.qkv(x).view(heads)
             stored[:, rows, :, places] = qkv[:, 1:]
             mixed = F.scaled_dot_product_attention(qkv[:, 0, :, None], keys, values, attn_mask=mask)
             x = layer.self_norm(x + layer.self_out(mixed.reshape(count, self.width)))
             query = layer.query(x).view(heads)  # [B, 1, H, D / H]
-            mixed = F.scaled_dot_product_attention(query.transpose(1, 2), *prompt, attn_mask=prompt_mask)
+            query = query.transpose(1, 2)
+            mixed = F.scaled_dot_product_attention(query, prompt_keys, prompt_values, attn_mask=prompt_mask)
             x = layer.cross_norm(x + layer.cross_out(mixed.reshape(count, self.width)))
             x = layer.final_norm(x + layer.down(self._activation(layer.up(x))))
         return self._head(x)
 
+    def read(self, cache: "BartCache", row: int, told: Sequence[int]) -> None:
+        """Keys and values of the first symbols of a row, all positions at once."""
+        count = len(told)
+        heads = (count, -1, self.heads, self.width // self.heads)
+        symbols = torch.tensor(told, device=cache.control.device)
+        prompts = cache.prompts.view(row + 1, cache.reads)
+        x = self._norm(F.embedding(symbols, self._embedding) + cache.control[row, :count])
+        for layer, stored, (_, keys, values) in zip(self.layers, cache.story.layers, prompts, strict=True):
+            query, *kv = layer.qkv(x).view(heads).permute(1, 2, 0, 3)  # each [H, S, D / H]
+            stored[:, row, :, :count] = torch.stack(kv)
+            mixed = F.scaled_dot_product_attention(query[None], kv[0][None], kv[1][None], is_causal=True)[0]
+            x = layer.self_norm(x + layer.self_out(mixed.transpose(0, 1).reshape(count, self.width)))
+            query = layer.query(x).view(heads).permute(1, 2, 0, 3)  # [1, H, S, D / H]
+            mask = cache.prompt_mask[row, None, None, None]
+            mixed = F.scaled_dot_product_attention(query, keys[row, None], values[row, None], attn_mask=mask)
+            x = layer.cross_norm(x + layer.cross_out(mixed[0].transpose(0, 1).reshape(count, self.width)))
+            x = layer.final_norm(x + layer.down(self._activation(layer.up(x))))
 
-class CacheView(NamedTuple):
-    """The first rows of a cache, as far as attention has to look."""
 
-    causal: Tensor  # [T, window]: what position t may see
-    prompt_mask: Tensor  # [B, 1, 1, N]
-    caches: list[tuple[Tensor, Tensor, Tensor]]  # for each layer the whole cache, keys and values [B, H, window, D / H]
-    prompts: list[tuple[Tensor, Tensor]]  # for each layer keys and values [B, H, N, D / H]
+class BartCache(Cache):
+    """Keys and values of stories and prompts, and what is added at each position: its embedding and the latent."""
 
+    def __init__(self, bart: "Bart", rows: int, length: int) -> None:
+        decoder = bart.decoder
+        store = partial(KVStore, len(decoder.layers), decoder.heads, decoder.width // decoder.heads, rows=rows)
+        self._bart, like = bart, decoder.positions
+        self.story, self.prompts = store(length=length, like=like), store(length=WINDOW, like=like)
+        self.control = like.new_zeros(rows, self.story.length, decoder.width)
+        self.prompt_mask = like.new_zeros(rows, self.reads)
 
-class KVCache:
-    """Keys, values, control and masks of the sequences being decoded, of up to `length` symbols; one row each."""
+    @property
+    def reads(self) -> int:
+        """Places for the symbols of a prompt."""
+        return self.prompts.length
 
-    def __init__(self, decoder: Decoder, rows: int, length: int) -> None:
-        length = -(-length // WINDOW) * WINDOW
-        heads, width, like = decoder.heads, decoder.width // decoder.heads, decoder.positions
-        self.caches = [like.new_zeros(2, rows, heads, length, width) for _ in decoder.layers]
-        self.prompts = [like.new_zeros(2, rows, heads, WINDOW, width) for _ in decoder.layers]
-        self.control = like.new_zeros(rows, length, decoder.width)
-        self.causal = like.new_full((length, length), float("-inf")).triu(1)
-        self.prompt_mask = like.new_zeros(rows, WINDOW)
-        self._view: tuple[int, int, CacheView] | None = None
-
-    def view(self, count: int, window: int) -> CacheView:
-        """The first `count` rows and `window` positions; the same view serves until one of the two changes."""
-        if self._view is None or self._view[:2] != (count, window):
-            view = CacheView(
-                causal=self.causal[:, :window],
-                prompt_mask=self.prompt_mask[:count, None, None],
-                caches=[(cache, cache[0, :count, :, :window], cache[1, :count, :, :window]) for cache in self.caches],
-                prompts=[(cache[0, :count], cache[1, :count]) for cache in self.prompts],
-            )
-            self._view = (count, window, view)
-        return self._view[2]
-
-    def add_row(self, row: int, control: Tensor, prompt: list[Tensor]) -> None:
-        """Give a row to a new sequence: its control [T, D], and the keys and values of its prompt."""
-        length = prompt[0].shape[2]
-        self._widen(length)
-        for cache, layer in zip(self.prompts, prompt, strict=True):
-            cache[:, row, :, :length] = layer
+    def add_row(self, row: int, prompt: Sequence[int], latent: Tensor | None, told: Sequence[int], most: int) -> None:
+        decoder = self._bart.decoder
+        self._ensure(row + 1, most, len(prompt))
+        with kernels_for(len(prompt) * self._bart.encoder.size):
+            states = self._bart.encoder(torch.tensor(prompt, device=self.control.device))
+            for stored, layer in zip(self.prompts.layers, decoder.prompt(states), strict=True):
+                stored[:, row, :, : len(prompt)] = layer
         self.prompt_mask[row] = float("-inf")
-        self.prompt_mask[row, :length] = 0.0
-        self.control[row, : len(control)] = control
+        self.prompt_mask[row, : len(prompt)] = 0.0
+        self.control[row, :most] = decoder.positions[:most] if latent is None else latent + decoder.positions[:most]
+        if told:
+            with kernels_for(len(told) * decoder.size):
+                decoder.read(self, row, [self._bart.start, *told[:-1]])
 
     def move_row(self, source: int, target: int) -> None:
-        """Move a sequence to the row of a finished one."""
-        for cache in (*self.caches, *self.prompts):
-            cache[:, target] = cache[:, source]
+        self.story.move_row(source, target)
+        self.prompts.move_row(source, target)
         for each in (self.control, self.prompt_mask):
             each[target] = each[source]
 
-    def _widen(self, length: int) -> None:
-        """Make room for a prompt longer than all before it."""
-        more = -(-length // WINDOW) * WINDOW - self.prompt_mask.shape[1]
-        if more > 0:
-            self._view = None
-            self.prompts = [F.pad(cache, (0, 0, 0, more)) for cache in self.prompts]
-            self.prompt_mask = F.pad(self.prompt_mask, (0, more), value=float("-inf"))
+    def step(self, last: Sequence[int], positions: Sequence[int]) -> Tensor:
+        with kernels_for(len(last) * self._bart.decoder.size):
+            return self._bart.decoder.step(self, last, positions)
+
+    def _ensure(self, rows: int, length: int, reads: int) -> None:
+        """Make room for more rows, or for a story or prompt longer than all before it."""
+        if self.story.ensure(rows, length):
+            added = self.story.rows - len(self.control), self.story.length - self.control.shape[1]
+            self.control = F.pad(self.control, (0, 0, 0, added[1], 0, added[0]))
+        if self.prompts.ensure(self.story.rows, reads):
+            added = self.prompts.rows - len(self.prompt_mask), self.reads - self.prompt_mask.shape[1]
+            self.prompt_mask = F.pad(self.prompt_mask, (0, added[1], 0, added[0]), value=float("-inf"))
 
 
-@dataclass(frozen=True, slots=True)
-class Bart:
+class Bart(Engine):
     """Prompt in, symbols out: subwords of a story, or codes of a plan."""
 
-    encoder: Encoder
-    decoder: Decoder
-    start: int
-    end: int
+    name = "bart"
 
-    def prompt(self, ids: Tensor) -> list[Tensor]:
-        """What the decoder needs of a prompt [N], read alone."""
-        with kernels_for(len(ids) * self.encoder.size):
-            return self.decoder.prompt(self.encoder(ids))
+    def __init__(self, encoder: Encoder, decoder: Decoder, *, start: int, end: int) -> None:
+        self.encoder, self.decoder = encoder, decoder
+        self.start, self.end = start, end
+        self.prompt_start, self.prompt_end = (start,), (end,)
+        self.device = decoder.positions.device
+
+    def new_cache(self, rows: int, length: int) -> BartCache:
+        return BartCache(self, rows, length)
+
+    def room(self, prompt: int) -> int:
+        return len(self.decoder.positions)

@@ -3,18 +3,17 @@
 `StoryWriter.from_pretrained` opens them; both are a `StoryWriter` with one thing changed.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from discodvt.baselines.plots import source_text, strip_tags
 from discodvt.writing.sampling import SamplingParams, stream_key
-from discodvt.writing.story import Request, Story
+from discodvt.writing.story import Request, Segment, Story
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
+    from discodvt.writing.detokenizer import GrowingText
     from discodvt.writing.loading import LoadedWriter
+    from discodvt.writing.story_batch import StoryDraft
     from discodvt.writing.writer import StoryWriter
 
 RESCORING = "rescoring.json"
@@ -45,12 +44,15 @@ def _cvae_writer() -> "type[StoryWriter]":
             self._cvae: BartCVAE = parts.checkpoint.load(BartCVAE, device=self.device)
 
         @torch.inference_mode()
-        def _control(self, request: Request, prompt: "Tensor", plan: tuple[int, ...], most: int) -> "Tensor":
+        def follow(self, draft: "StoryDraft", plan: tuple[int, ...]) -> None:
+            super().follow(draft, plan)
+            request = draft.request
             key = stream_key(request.seed, request.index, request.prompt.strip(), "latent")
             drawn = torch.Generator().manual_seed(key % 2**63)
             noise = torch.randn(1, self._cvae.config.latent_dimensions, generator=drawn).to(self.device)
-            z = self._cvae.draw(prompt[None], torch.ones_like(prompt[None]), noise)
-            return super()._control(request, prompt, plan, most) + self._cvae.latent.at_positions(z, most)[0]
+            prompt = torch.tensor([list(draft.prompt)], device=self.device)
+            z = self._cvae.draw(prompt, torch.ones_like(prompt), noise)
+            draft.latent = self._cvae.latent.at_positions(z, draft.most)[0]
 
     return CVAEWriter
 
@@ -72,16 +74,18 @@ def _rescoring_writer() -> "type[StoryWriter]":
             drawn: str = self._drawer.draw(request.prompt, seed=key % 2**31)
             return drawn
 
-        def _write_many(self, requests: Iterable[Request], params: SamplingParams, rows: int) -> Iterator[Story]:
-            prompts: dict[int, str] = {}
+        def draft(self, request: Request, params: SamplingParams) -> "StoryDraft":
+            plotted = replace(request, prompt=source_text(request.prompt, self.plot(request)))
+            draft = super().draft(plotted, params)
+            draft.request = request
+            return draft
 
-            def plotted() -> Iterator[Request]:
-                for request in requests:
-                    prompts[request.index] = request.prompt
-                    yield replace(request, prompt=source_text(request.prompt, self.plot(request)))
+        def shown(self, draft: "StoryDraft", grown: "GrowingText") -> tuple[str, tuple[Segment, ...]]:
+            text, segments = super().shown(draft, grown)
+            return strip_tags(text).strip(), segments
 
-            for story in super()._write_many(plotted(), params, rows):
-                text = strip_tags(story.text).strip() or NOTHING
-                yield replace(story, prompt=prompts.pop(story.index), text=text, segments=())
+        def story(self, draft: "StoryDraft") -> Story:
+            story = super().story(draft)
+            return replace(story, text=strip_tags(story.text).strip() or NOTHING)
 
     return RescoringWriter

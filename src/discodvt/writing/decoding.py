@@ -1,33 +1,41 @@
-"""Continuous batching: a finished sequence leaves the batch at once and the next takes its row.
+"""Continuous batching: sequences join and leave the batch between any two steps, each with params of its own.
 
-The same loop writes plans (symbols are codes) and texts (symbols are subwords).
+The same batch writes plans (symbols are codes) and texts (symbols are subwords).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from discodvt.writing.bart import Bart, KVCache
-from discodvt.writing.layers import kernels_for
+from discodvt.writing.engine import Cache, Engine
 from discodvt.writing.sampling import Floats, Ints, SamplingParams, sample
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Draft:
-    """A sequence in the making: what it is conditioned on, its random stream, its lengths, its symbols so far."""
+    """A sequence in the making: what it is conditioned on, its random stream, its lengths, its symbols so far.
 
-    control: Tensor  # [most, D]
-    prompt: list[Tensor]  # keys and values of the prompt, for each layer
+    At the positions of `forced` the given symbol is taken; draws at other positions stay what they are, and the
+    sequence does not end before the last of them.
+    """
+
+    prompt: Sequence[int]
     key: int
     fewest: int
     most: int
+    params: SamplingParams  # resolved
+    latent: Tensor | None = None  # [most, D]
+    forced: Mapping[int, int] = field(default_factory=dict)
     symbols: list[int] = field(default_factory=list)
     ended: bool = False  # by its own end symbol, which is not kept
+
+    def __post_init__(self) -> None:
+        self.fewest = max(self.fewest, 1 + max(self.forced, default=-1))
 
     @property
     def done(self) -> bool:
@@ -37,62 +45,101 @@ class Draft:
 D = TypeVar("D", bound=Draft)
 
 
-def next_symbols(logits: Floats, drafts: Sequence[Draft], params: SamplingParams, *, start: int, end: int) -> Ints:
-    """Logits [B, V] (overwritten) to the next symbol of each draft [B]; `params` are resolved."""
-    penalty = params.repetition_penalty or 1.0
+class Batch(Generic[D]):
+    """Up to `rows` drafts that are continued together; further ones wait for a free row.
+
+    Between steps drafts may be added and cancelled: those beside them stay the same.
+    """
+
+    def __init__(self, engine: Engine, rows: int) -> None:
+        self._engine, self._limit = engine, rows
+        self._cache: Cache | None = None
+        self._rows: list[D | None] = []  # None: its draft has left, and the next takes its place
+        self._waiting: deque[D] = deque()
+
+    def __len__(self) -> int:
+        """Drafts that are not done, those that wait included."""
+        return sum(draft is not None for draft in self._rows) + len(self._waiting)
+
+    @property
+    def free(self) -> int:
+        """Rows that no draft has or waits for."""
+        return max(0, self._limit - len(self))
+
+    def add(self, draft: D) -> None:
+        """Let a draft take part from the next step on, or as soon as a row is free."""
+        self._waiting.append(draft)
+
+    def cancel(self, draft: D) -> None:
+        """Take a draft out; one that is done or cancelled already is no longer in it."""
+        if draft in self._waiting:
+            self._waiting.remove(draft)
+        elif draft in self._rows:
+            self._rows[self._rows.index(draft)] = None
+
+    @torch.inference_mode()
+    def step(self) -> list[D]:
+        """Extend every draft that has a row by one symbol; returns them. Those that are done leave the batch."""
+        finished = self._admit()
+        active = [draft for draft in self._rows if draft is not None]
+        if not active or self._cache is None:
+            return finished
+        engine = self._engine
+        last = [draft.symbols[-1] if draft.symbols else engine.start for draft in active]
+        logits = self._cache.step(last, [len(draft.symbols) for draft in active]).float().cpu().numpy()
+        chosen = next_symbols(logits, active, start=engine.start, end=engine.end)
+        for row, (draft, drawn) in enumerate(zip(active, chosen.tolist(), strict=True)):
+            symbol = draft.forced.get(len(draft.symbols), drawn) if draft.forced else drawn
+            if symbol == engine.end:
+                draft.ended = True
+            else:
+                draft.symbols.append(symbol)
+            if draft.done:
+                self._rows[row] = None
+        return finished + active
+
+    def _admit(self) -> list[D]:
+        """Give free rows to those that wait, then close the gaps; returns drafts whose symbols were all given."""
+        finished = []
+        free = [row for row, draft in enumerate(self._rows) if draft is None]
+        free += range(len(self._rows), self._limit)
+        while free and self._waiting:
+            draft = self._waiting.popleft()
+            while len(draft.symbols) in draft.forced and not draft.done:
+                draft.symbols.append(draft.forced[len(draft.symbols)])
+            if draft.done:
+                finished.append(draft)
+            else:
+                self._place(free.pop(0), draft)
+        for row in reversed(range(len(self._rows))):
+            if self._rows[row] is None:
+                final = self._rows.pop()
+                if row < len(self._rows) and self._cache is not None:
+                    self._cache.move_row(len(self._rows), row)
+                    self._rows[row] = final
+        return finished
+
+    def _place(self, row: int, draft: D) -> None:
+        if self._cache is None:
+            rows = min(self._limit, 1 + len(self._waiting))
+            self._cache = self._engine.new_cache(rows, len(draft.prompt) + draft.most)
+        self._cache.add_row(row, draft.prompt, draft.latent, draft.symbols, draft.most)
+        if row == len(self._rows):
+            self._rows.append(draft)
+        else:
+            self._rows[row] = draft
+
+
+def next_symbols(logits: Floats, drafts: Sequence[Draft], *, start: int, end: int) -> Ints:
+    """Logits [B, V] (overwritten) to the next symbol of each draft [B], as its params have it."""
     for scores, draft in zip(logits, drafts, strict=True):
+        penalty = draft.params.repetition_penalty or 1.0
         if penalty != 1.0:
-            used = np.array(list({start, *draft.symbols}))
+            used = np.array(list({start, *draft.symbols} - {end}))
             known = scores[used]
             scores[used] = np.where(known < 0, known * penalty, known / penalty)
         if len(draft.symbols) < draft.fewest:
             scores[end] = -np.inf
-    if params.temperature == 0:
-        likeliest: Ints = logits.argmax(axis=1)
-        return likeliest
-    return sample(
-        logits,
-        np.array([draft.key for draft in drafts], dtype=np.uint64),
-        np.array([len(draft.symbols) for draft in drafts]),
-        temperature=1.0 if params.temperature is None else params.temperature,
-        top_k=params.top_k,
-        top_p=params.top_p,
-        min_p=params.min_p,
-    )
-
-
-@torch.inference_mode()
-def decode(bart: Bart, drafts: Iterable[D], params: SamplingParams, *, rows: int, length: int) -> Iterator[D]:
-    """Continue drafts, up to `rows` at a time and to `length` symbols each; yields every draft at each of its steps."""
-    waiting = iter(drafts)
-    active = list(islice(waiting, rows))
-    cache = KVCache(bart.decoder, len(active), length)
-    for row, draft in enumerate(active):
-        cache.add_row(row, draft.control, draft.prompt)
-    while active:
-        last = [draft.symbols[-1] if draft.symbols else bart.start for draft in active]
-        positions = [len(draft.symbols) for draft in active]
-        with kernels_for(len(active) * bart.decoder.size):
-            logits = bart.decoder.step(cache, last, positions).cpu().numpy()
-        chosen = next_symbols(logits, active, params, start=bart.start, end=bart.end)
-        for draft, symbol in zip(active, chosen.tolist(), strict=True):
-            if symbol == bart.end:
-                draft.ended = True
-            else:
-                draft.symbols.append(symbol)
-            yield draft
-        for row in reversed(range(len(active))):
-            if active[row].done:
-                _replace(cache, active, row, next(waiting, None))
-
-
-def _replace(cache: KVCache, active: list[D], row: int, following: D | None) -> None:
-    """The next draft takes the row, or the last one moves there: rows in use stay together."""
-    if following is not None:
-        cache.add_row(row, following.control, following.prompt)
-        active[row] = following
-        return
-    final = active.pop()
-    if row < len(active):
-        cache.move_row(len(active), row)
-        active[row] = final
+    keys = np.array([draft.key for draft in drafts], dtype=np.uint64)
+    positions = np.array([len(draft.symbols) for draft in drafts])
+    return sample(logits, keys, positions, [draft.params for draft in drafts])

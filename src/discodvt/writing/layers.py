@@ -29,14 +29,19 @@ class Dense:
 
     __slots__ = ("_bias", "_weight", "size")
 
-    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         """Weight [out, in] and bias [out], as they are stored."""
         self.size = weight.numel()
         self._weight = weight.t().contiguous()
         self._bias = bias
 
     def __call__(self, x: Tensor) -> Tensor:
-        return torch.addmm(self._bias, x, self._weight)
+        return torch.mm(x, self._weight) if self._bias is None else torch.addmm(self._bias, x, self._weight)
+
+    def added_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """residual + x W + b."""
+        total = torch.addmm(residual, x, self._weight)
+        return total if self._bias is None else total.add_(self._bias)
 
 
 class HalfDense:
@@ -44,13 +49,16 @@ class HalfDense:
 
     __slots__ = ("_packed", "size")
 
-    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self.size = weight.numel()
         self._packed = torch.ops.quantized.linear_prepack_fp16(weight, bias)
 
     def __call__(self, x: Tensor) -> Tensor:
         product: Tensor = torch.ops.quantized.linear_dynamic_fp16(x, self._packed)
         return product
+
+    def added_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        return self(x).add_(residual)
 
 
 class Int8Dense:
@@ -62,7 +70,7 @@ class Int8Dense:
 
     __slots__ = ("_bias", "_packed", "_span", "size")
 
-    def __init__(self, weight: Tensor, bias: Tensor, *, levels: int) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None, *, levels: int) -> None:
         """Weights are rounded to whole numbers of -levels to levels, times the scale of their output."""
         self.size = weight.numel()
         scales = weight.abs().amax(1).clamp_min(_TINY).double() / levels
@@ -78,7 +86,10 @@ class Int8Dense:
     def __call__(self, x: Tensor) -> Tensor:
         scales = x.abs().amax(1, keepdim=True).clamp_min(_TINY)
         product = torch.ops.quantized.linear_dynamic(torch.cat([self._span, x / scales]), self._packed, False)
-        return torch.addcmul(self._bias, product[1:], scales)
+        return product[1:] * scales if self._bias is None else torch.addcmul(self._bias, product[1:], scales)
+
+    def added_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        return self(x).add_(residual)
 
 
 @cache
@@ -111,7 +122,7 @@ def _multiplies(kind: Callable[[Tensor, Tensor], "Linear"], engine: str) -> bool
 Linear = Dense | HalfDense | Int8Dense
 
 
-def linear(weight: Tensor, bias: Tensor, *, int8: bool) -> Linear:
+def linear(weight: Tensor, bias: Tensor | None, *, int8: bool) -> Linear:
     """The layer that is fastest for this weight [out, in]; int8 only where it was asked for."""
     if weight.numel() < LARGE:
         return Dense(weight, bias)
@@ -124,9 +135,10 @@ def linear(weight: Tensor, bias: Tensor, *, int8: bool) -> Linear:
 
 
 def fused(weights: Weights, *names: str, int8: bool) -> Linear:
-    """Layers that share their input, as one."""
-    weight, bias = (torch.cat([weights[f"{name}.{kind}"] for name in names]) for kind in ("weight", "bias"))
-    return linear(weight, bias, int8=int8)
+    """Layers that share their input, as one; all with a bias, or none."""
+    weight = torch.cat([weights[f"{name}.weight"] for name in names])
+    has_bias = f"{names[0]}.bias" in weights
+    return linear(weight, torch.cat([weights[f"{name}.bias"] for name in names]) if has_bias else None, int8=int8)
 
 
 def norm(weights: Weights, name: str) -> Norm:

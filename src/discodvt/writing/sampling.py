@@ -9,6 +9,7 @@ of the nucleus.
 The nucleus is searched among the symbols above a probability threshold, which is lowered where those do not reach it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -81,26 +82,28 @@ def stream_key(seed: int, index: int, prompt: str, purpose: str) -> int:
     )
 
 
-def sample(
-    logits: Floats,
-    keys: Keys,
-    positions: Ints,
-    *,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    min_p: float = 0.0,
-) -> Ints:
-    """Logits [B, V] (overwritten), stream keys and positions [B] to symbols [B]: top-k, then top-p, then min-p."""
+def sample(logits: Floats, keys: Keys, positions: Ints, params: Sequence[SamplingParams]) -> Ints:
+    """Logits [B, V] (overwritten), stream keys and positions [B] and each row's params to symbols [B].
+
+    Top-k, then top-p, then min-p; at temperature 0 the likeliest.
+    """
+    greedy = [each.temperature == 0 for each in params]
+    if all(greedy):
+        likeliest: Ints = logits.argmax(axis=1)
+        return likeliest
+    chosen = [int(row.argmax()) if sure else -1 for row, sure in zip(logits, greedy, strict=True)]
     logits -= logits.max(axis=1, keepdims=True)
-    if temperature != 1.0:
-        logits /= np.float32(temperature)
+    temperatures = [each.temperature or 1.0 for each in params]
+    if temperatures != [1.0] * len(params):
+        logits /= np.array(temperatures, dtype=np.float32)[:, None]
     weights = np.exp(logits, out=logits)
     totals = weights.sum(axis=1).tolist()
     states = _mixed(keys + positions.astype(np.uint64) * _GOLDEN)
-    nuclei = (_nucleus(row, total, top_k, top_p, min_p) for row, total in zip(weights, totals, strict=True))
-    sampled = [_race(*nucleus, states[row : row + 1]) for row, nucleus in enumerate(nuclei)]
-    return np.array(sampled, dtype=np.int64)
+    for row, each in enumerate(params):
+        if not greedy[row]:
+            nucleus = _nucleus(weights[row], totals[row], each.top_k, each.top_p, each.min_p)
+            chosen[row] = _race(*nucleus, states[row : row + 1])
+    return np.array(chosen, dtype=np.int64)
 
 
 def _nucleus(weights: Floats, total: float, top_k: int, top_p: float, min_p: float) -> tuple[Ints, Floats]:

@@ -17,13 +17,19 @@ NO_CODE = -1  # text written past the end of its plan
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One story to write. `seed`, `index` and the prompt key its random stream; without a `plan` one is sampled."""
+    """One story to write. `seed`, `index` and the prompt key its random stream; without a `plan` one is sampled.
+
+    `locks` are codes of the sampled plan that are given, (place, code) counted from 0; `begin_with` is how the story
+    begins. What is sampled beside them is sampled from the same streams as without them.
+    """
 
     prompt: str
     index: int = 0
     plan: tuple[int, ...] | None = None
     seed: int = 0
     id: str = ""
+    locks: tuple[tuple[int, int], ...] = ()
+    begin_with: str = ""
 
 
 class Segment(NamedTuple):

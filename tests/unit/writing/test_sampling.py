@@ -12,7 +12,14 @@ from transformers import (
 )
 
 from discodvt.errors import BadRequest
-from discodvt.writing.sampling import SamplingParams, sample, stream_key
+from discodvt.writing.sampling import SamplingParams, stream_key
+from discodvt.writing.sampling import sample as sample_rows
+
+
+def sample(logits: np.ndarray, keys: np.ndarray, positions: np.ndarray, **settings) -> np.ndarray:
+    """All rows with the same params, the whole distribution by default."""
+    params = SamplingParams(**{"top_p": 1.0, "temperature": 1.0} | settings)
+    return sample_rows(logits, keys, positions, [params] * len(logits))
 
 
 def keys(count: int, start: int = 0) -> np.ndarray:
@@ -73,6 +80,18 @@ def test_a_draw_depends_on_its_own_stream_and_position_only():
     assert together.tolist() == alone
     assert together.tolist() != sample(logits.copy(), keys(32), at(32, 6), top_p=0.9).tolist()
     assert stream_key(0, 1, "", "text") != stream_key(0, 1, "", "plan") != stream_key(1, 0, "", "plan")
+
+
+def test_rows_have_params_of_their_own():
+    """Each row is sampled as in a batch of its like, greedy ones too."""
+    logits = np.random.default_rng(0).normal(0, 2, (5, 300)).astype(np.float32)
+    settings = [{}, {"top_p": 0.5}, {"temperature": 0.0}, {"top_k": 3, "temperature": 2.0}, {"min_p": 0.4}]
+    params = [SamplingParams(**{"top_p": 1.0, "temperature": 1.0} | each) for each in settings]
+    for position in range(50):
+        together = sample_rows(logits.copy(), keys(5), at(5, position), params)
+        alike = [sample(logits.copy(), keys(5), at(5, position), **each)[row] for row, each in enumerate(settings)]
+        assert together.tolist() == alike
+    assert together[2] == logits[2].argmax()
 
 
 def test_neighbouring_positions_and_streams_are_independent():

@@ -86,7 +86,7 @@ def test_writing_leaves_pytorch_as_it_found_it(writer, requests):
     next(writer.write_many(requests, SETTINGS)), next(iter(writer.stream(requests[0], SETTINGS)))  # left unfinished
     assert (torch.backends.mkldnn.enabled, torch.get_num_threads()) == (True, threads)
     with pytest.raises(IndexError):
-        writer._generator.prompt(torch.tensor([10**6]))
+        writer.generator_engine.new_cache(1, 9).add_row(0, [10**6], None, [], 9)
     assert (torch.backends.mkldnn.enabled, torch.get_num_threads()) == (True, threads)
 
 
@@ -149,8 +149,9 @@ def test_a_repetition_penalty_is_hugging_faces():
     logits = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 12)).astype(np.float32))
     symbols = [[3, 5, 5], [7]]
     ours = logits.numpy().copy()
-    drafts = [Draft(control=torch.zeros(0), prompt=[], key=0, fewest=0, most=9, symbols=each) for each in symbols]
-    next_symbols(ours, drafts, SamplingParams(temperature=0, repetition_penalty=1.3), start=1, end=2)
+    params = SamplingParams(temperature=0, repetition_penalty=1.3)
+    drafts = [Draft(prompt=[], key=0, fewest=0, most=9, params=params, symbols=each) for each in symbols]
+    next_symbols(ours, drafts, start=1, end=2)
     penalty = RepetitionPenaltyLogitsProcessor(1.3)
     for row, used in enumerate(symbols):
         expected = penalty(torch.tensor([[1, *used]]), logits[row : row + 1].clone())
@@ -201,7 +202,7 @@ def test_half_precision_is_opened_as_float32(tmp_path, directory):
     save_writer(tmp_path, dtype=torch.float16)
     story = StoryWriter.from_pretrained(tmp_path).write("Ann", max_tokens=30)
     assert story.text
-    assert StoryWriter.from_pretrained(tmp_path)._generator.decoder.positions.dtype == torch.float32
+    assert StoryWriter.from_pretrained(tmp_path).generator_engine.decoder.positions.dtype == torch.float32
 
 
 def test_int8_stories_do_not_depend_on_their_batch_either(directory, requests, monkeypatch):
@@ -263,7 +264,7 @@ def test_directories_that_are_no_writer(directory, tmp_path):
     (broken / "config.json").write_text(json.dumps(config | {"decoder_layers": 3}))
     refused(broken, "decoder_layers is 3; expected 2, as in the weights")
     (broken / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
-    refused(broken, "no DiscoDVT and no BART")
+    refused(broken, "it lacks the weights")
     (broken / "config.json").write_text("[")
     refused(broken, "no JSON object")
     (broken / "config.json").write_text(json.dumps(config))

@@ -30,6 +30,7 @@ class CodesObjective(LatentObjective):
     def __init__(self, model: DiscoDVT, *arguments: Any, **settings: Any) -> None:
         super().__init__(model, *arguments, **settings)
         self.not_trained += ("up.projection",)
+        self.add_token_head()
         self.latent_size = LATENT_SIZE * model.backbone.embedding_scale(model.generator)
         self._squares: list[Tensor] = []  # mean squares of the latents of a step
 

@@ -12,6 +12,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from discodvt.checkpoints import Checkpoint
 from discodvt.config import LatentModel, Section, WordDropout
 from discodvt.data.batches import Batch
 from discodvt.errors import BadRequest
@@ -163,6 +164,7 @@ class LatentObjective(Objective):
                 self.terms["position_entropy"] = Term(weights.position_entropy, "stories")
         if weights.token_prediction > 0:
             self.terms["token_prediction"] = Term(weights.token_prediction, "tokens")
+            self.add_token_head()
         if isinstance(weights, RelationLoss) and weights.relation > 0:
             self.terms["relation"] = Term(weights.relation, "pairs")
         else:
@@ -212,9 +214,14 @@ class LatentObjective(Objective):
         ).last_hidden_state
         return self.model.summed_loss(states, batch["labels"])
 
+    def add_token_head(self) -> None:
+        """A part of training only; it is saved with the model, and whoever opens that leaves it aside."""
+        self.token_head = losses.TokenHead(self.model.config.hidden_size)
+
     def _token_prediction(self, batch: Batch, latent: Tensor) -> Tensor:
-        head = self.model.backbone.head(self.model.generator)
-        return losses.token_prediction(latent, *head, batch["labels"])
+        output_layer = self.model.backbone.head(self.model.generator)
+        summed: Tensor = self.token_head(latent, *output_layer, batch["labels"])
+        return summed
 
     @torch.no_grad()
     def _swapped(self, batch: Batch, latent: Tensor, *, own: Tensor) -> Tensor:
@@ -325,6 +332,9 @@ class LatentRecipe(FromScratch):
             )
             return {"bleu_1": score}
 
+        source = site.last or self.model.init
+        if hasattr(objective, "token_head") and source is not None:
+            objective.token_head.load(Checkpoint.open(source).weights())
         by_bleu = self.validation.select_by == "bleu-1"
         return self.staged(
             objective,

@@ -1,0 +1,38 @@
+"""A plan to the latent h^z: what `DiscoDVT.latent` computes, from bare weights (section 3.2)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from discodvt.checkpoints import Weights
+from discodvt.errors import BadRequest
+from discodvt.model.bottlenecks import load_code_book
+
+
+class Latent:
+    """The code book and the convolutions that stretch a plan."""
+
+    def __init__(self, weights: Weights, config: Mapping[str, Any]) -> None:
+        conv_layers: int = config["conv_layers"]
+        names = [f"up.convolutions.{number}" for number in range(conv_layers)]
+        try:
+            self._embedding = load_code_book(config, weights.__getitem__)  # the last row is the padding code
+        except (KeyError, ValueError) as error:
+            raise BadRequest(f"{weights.directory / 'config.json'}: {error}; copy the directory again") from None
+        self._convolutions = [(weights[f"{name}.weight"], weights[f"{name}.bias"]) for name in names]
+        self._projection = weights["up.projection.weight"], weights["up.projection.bias"]
+        self.num_codes = len(self._embedding) - 1
+        self.tokens_per_code = 2**conv_layers
+
+    @torch.inference_mode()
+    def __call__(self, plan: Sequence[int], length: int) -> Tensor:
+        """Codes to h^z [length, D]; positions past the plan carry the latent of padding codes."""
+        needed = -(-length // self.tokens_per_code) + 1  # one code beyond, so that the cut edge is never seen
+        codes = [*plan, *[self.num_codes] * needed][:needed]
+        states = F.embedding(torch.tensor(codes, device=self._embedding.device), self._embedding).t()[None]  # [1, E, L]
+        for weight, bias in self._convolutions:
+            states = F.relu(F.conv_transpose1d(states, weight, bias, stride=2, padding=1))
+        return F.linear(states[0, :, :length].t(), *self._projection)

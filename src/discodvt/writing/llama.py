@@ -1,0 +1,239 @@
+"""The engine for the Llama family (Llama, Mistral, Qwen 2 and 3, SmolLM): one sequence, `BOS prompt SEP story`.
+
+RMSNorm, rotary positions, grouped-query attention and SwiGLU in about ten calls a layer: one matrix for queries, keys
+and values and one for gate and up; residuals are added by the matrix products; heads that share keys are attended to as
+positions of one head. The two numbers a rotation turns are stored side by side, so that it is one complex product.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from discodvt.checkpoints import Weights
+from discodvt.errors import BadRequest
+from discodvt.writing.engine import Cache, Engine, KVStore, whole_windows
+from discodvt.writing.layers import Linear, fused, kernels_for, linear
+from discodvt.writing.rotary import KINDS, rope_settings, rotations
+
+FAMILY = ("llama", "mistral", "qwen2", "qwen3", "smollm3")
+
+
+def unfit(config: Mapping[str, Any]) -> str:
+    """Why this engine cannot run a model of this `config.json`; empty if it can."""
+    kind, rope = config.get("model_type"), rope_settings(config)
+    if kind not in FAMILY:
+        return f"it is a {kind}, none of {', '.join(FAMILY)}"
+    if rope["rope_type"] not in KINDS:
+        return f"rope_type {rope['rope_type']!r} is none of {', '.join(KINDS)}"
+    if rope.get("partial_rotary_factor", 1.0) != 1.0:
+        return "only a part of its heads is rotated"
+    if config.get("hidden_act", "silu") != "silu":
+        return f"its activation is {config['hidden_act']}, not silu"
+    window, types = config.get("sliding_window"), config.get("layer_types") or ()
+    slides = "sliding_attention" in types or (not types and config.get("use_sliding_window", kind == "mistral"))
+    if window and slides and window < config.get("max_position_embeddings", window):
+        return f"it sees only the last {window:,} positions"
+    return ""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Layer:
+    qkv: Linear
+    head_norms: Tensor | None  # [H + kv heads, D / H], Qwen 3
+    rotates: bool  # all but some layers of SmolLM 3
+    out: Linear
+    gate_up: Linear
+    down: Linear
+    attention_norm: Tensor
+    mlp_norm: Tensor
+
+
+class Llama(Engine):
+    """Prompt in, subwords out."""
+
+    name = "llama"
+
+    def __init__(self, weights: Weights, config: Mapping[str, Any], *, separator: int | None, int8: bool) -> None:
+        """Weights of a `LlamaForCausalLM` and its like; SEP before a story is `separator`, or the end symbol."""
+        problem = unfit(config)
+        if problem:
+            raise BadRequest(f"`engine` llama cannot run {weights.directory}: {problem}; leave it out", "engine")
+        self.prompt_start, self.prompt_end, self.start, self.end = sequence_symbols(config, separator)
+        self.heads: int = config["num_attention_heads"]
+        self.kv_heads: int = config.get("num_key_value_heads") or self.heads
+        self.head_width: int = config.get("head_dim") or config["hidden_size"] // self.heads
+        self.positions: int = config["max_position_embeddings"]
+        self._eps: float = config.get("rms_norm_eps", 1e-6)
+        prefix = "model." if "model.embed_tokens.weight" in weights else ""
+        self.embedding = weights[f"{prefix}embed_tokens.weight"]
+        self.device = self.embedding.device
+        self._norm = weights[f"{prefix}norm.weight"]
+        self._head = linear(weights.first("lm_head.weight", f"{prefix}embed_tokens.weight"), None, int8=int8)
+        self._rotations = rotations(config, self.head_width, self.positions).to(self.device)
+        rotates = config.get("no_rope_layers") or [1] * config["num_hidden_layers"]
+        self._layers = [
+            self._layer(weights.under(f"{prefix}layers.{number}."), rotates=bool(turned), int8=int8)
+            for number, turned in enumerate(rotates)
+        ]
+        self.size = self._head.size + sum(
+            layer.qkv.size + layer.out.size + layer.gate_up.size + layer.down.size for layer in self._layers
+        )
+        self._shape = (-1, self.heads + 2 * self.kv_heads, self.head_width)
+        self._widths = (self.head_width,)
+
+    def _layer(self, weights: Weights, *, rotates: bool, int8: bool) -> _Layer:
+        dense: Callable[..., Linear] = partial(fused, int8=int8)
+        norms = None
+        if "self_attn.q_norm.weight" in weights:
+            norms = torch.cat([
+                _side_by_side(weights["self_attn.q_norm.weight"], self.head_width).expand(self.heads, -1),
+                _side_by_side(weights["self_attn.k_norm.weight"], self.head_width).expand(self.kv_heads, -1),
+            ])  # fmt: skip
+        return _Layer(
+            qkv=self._qkv(weights.under("self_attn."), int8=int8),
+            head_norms=norms,
+            rotates=rotates,
+            out=dense(weights, "self_attn.o_proj"),
+            gate_up=dense(weights, "mlp.gate_proj", "mlp.up_proj"),
+            down=dense(weights, "mlp.down_proj"),
+            attention_norm=weights["input_layernorm.weight"],
+            mlp_norm=weights["post_attention_layernorm.weight"],
+        )
+
+    def _qkv(self, weights: Weights, *, int8: bool) -> Linear:
+        def joined(kind: str) -> Tensor:
+            turned = (_side_by_side(weights[f"{name}.{kind}"], self.head_width) for name in ("q_proj", "k_proj"))
+            return torch.cat([*turned, weights[f"v_proj.{kind}"]])
+
+        return linear(joined("weight"), joined("bias") if "q_proj.bias" in weights else None, int8=int8)
+
+    def new_cache(self, rows: int, length: int) -> "LlamaCache":
+        return LlamaCache(self, rows, length)
+
+    def room(self, prompt: int) -> int:
+        return self.positions - prompt
+
+    def _qkv_of(self, layer: _Layer, x: Tensor, turns: Tensor) -> Tensor:
+        """States [B, D] to queries, keys and values [B, H + 2 kv heads, D / H], the first two rotated."""
+        h = F.rms_norm(x, (x.shape[1],), layer.attention_norm, self._eps)
+        qkv = layer.qkv(h).view(self._shape)
+        turned = qkv[:, : self.heads + self.kv_heads]
+        if layer.head_norms is not None:
+            turned.copy_(F.rms_norm(turned, self._widths, None, self._eps).mul_(layer.head_norms))
+        if layer.rotates:
+            torch.view_as_complex(turned.view(*turned.shape[:2], -1, 2)).mul_(turns)
+        return qkv
+
+    def _mlp(self, layer: _Layer, x: Tensor) -> Tensor:
+        gate, up = layer.gate_up(F.rms_norm(x, (x.shape[1],), layer.mlp_norm, self._eps)).chunk(2, dim=1)
+        return layer.down.added_to(x, F.silu(gate).mul_(up))
+
+    def step(self, cache: "LlamaCache", last: Sequence[int], positions: Sequence[int]) -> Tensor:
+        """The last symbols of the first B rows, and how many each has, to logits [B, V] of the next."""
+        count = len(last)
+        absolute = [first + position for first, position in zip(cache.prompt_lengths, positions, strict=False)]
+        window = whole_windows(max(absolute) + 1)
+        rows: Any = 0  # a single row is addressed by numbers, which is faster than by tensors of one number
+        places: Any = absolute[0]
+        told: Any = positions[0]
+        if count > 1:
+            indices = [list(range(count)), absolute, list(positions), list(last)]
+            rows, places, told, symbols = torch.tensor(indices, device=self.device)
+        else:
+            symbols = torch.tensor(last, device=self.device)
+        mask = cache.store.mask(places, window)
+        turns = self._rotations[places].view(count, 1, -1)
+        x = F.embedding(symbols, self.embedding)
+        if cache.latent is not None:
+            x += cache.latent[rows, told]
+        grouped = (count, self.kv_heads, -1, self.head_width)
+        split = (count, 2, self.kv_heads, self.head_width)
+        for layer, (stored, keys, values) in zip(self._layers, cache.store.view(count, window), strict=True):
+            qkv = self._qkv_of(layer, x, turns)
+            stored[:, rows, :, places] = qkv[:, self.heads :].view(split)
+            query = qkv[:, : self.heads].view(grouped)
+            mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+            x = self._mlp(layer, layer.out.added_to(x, mixed.reshape(count, -1)))
+        return self._head(F.rms_norm(x, (x.shape[1],), self._norm, self._eps))
+
+    def read(self, cache: "LlamaCache", row: int, prompt: Sequence[int], told: Sequence[int]) -> None:
+        """Keys and values of the prompt and of the first symbols of a row, all positions at once."""
+        count = len(prompt) + len(told)
+        x = F.embedding(torch.tensor([*prompt, *told], device=self.device), self.embedding)
+        if cache.latent is not None and told:
+            x[len(prompt) :] += cache.latent[row, : len(told)]
+        turns = self._rotations[:count].view(count, 1, -1)
+        for layer, stored in zip(self._layers, cache.store.layers, strict=True):
+            qkv = self._qkv_of(layer, x, turns)
+            keys, values = (
+                qkv[:, self.heads :].view(count, 2, self.kv_heads, -1).permute(1, 2, 0, 3)
+            )  # [kv heads, S, _]
+            stored[0, row, :, :count], stored[1, row, :, :count] = keys, values
+            query = qkv[:, : self.heads].view(count, self.kv_heads, -1, self.head_width).permute(1, 2, 0, 3)
+            keys, values = (each[:, None].expand(-1, query.shape[1], -1, -1) for each in (keys, values))
+            mixed = F.scaled_dot_product_attention(query, keys, values, is_causal=True)  # [kv heads, group, S, D / H]
+            x = self._mlp(layer, layer.out.added_to(x, mixed.permute(2, 0, 1, 3).reshape(count, -1)))
+
+
+class LlamaCache(Cache):
+    """Keys and values of prompts and stories, and the latent of each story position."""
+
+    def __init__(self, llama: Llama, rows: int, length: int) -> None:
+        self._llama = llama
+        self.store = KVStore(
+            len(llama._layers), llama.kv_heads, llama.head_width, rows=rows, length=length, like=llama.embedding
+        )
+        self.prompt_lengths: list[int] = []
+        self.latent: Tensor | None = None  # [rows, length, D]; none while no row has one
+
+    def add_row(self, row: int, prompt: Sequence[int], latent: Tensor | None, told: Sequence[int], most: int) -> None:
+        llama = self._llama
+        self.store.ensure(row + 1, len(prompt) + most)
+        self.prompt_lengths[row : row + 1] = [len(prompt)]
+        if latent is not None:
+            self._place_latent(row, latent[:most])
+        begun = [llama.start, *told[:-1]] if told else []
+        with kernels_for((len(prompt) + len(begun)) * llama.size):
+            llama.read(self, row, prompt, begun)
+
+    def move_row(self, source: int, target: int) -> None:
+        self.store.move_row(source, target)
+        self.prompt_lengths[target] = self.prompt_lengths[source]
+        if self.latent is not None:
+            self.latent[target] = self.latent[source]
+
+    def step(self, last: Sequence[int], positions: Sequence[int]) -> Tensor:
+        with kernels_for(len(last) * self._llama.size):
+            return self._llama.step(self, last, positions)
+
+    def _place_latent(self, row: int, latent: Tensor) -> None:
+        """Keep a row's latent; past its end there is none."""
+        before = self.latent
+        if before is None or before.shape[:2] != (self.store.rows, self.store.length):
+            self.latent = latent.new_zeros(self.store.rows, self.store.length, latent.shape[1])
+            if before is not None:
+                self.latent[: before.shape[0], : before.shape[1]] = before
+        assert self.latent is not None
+        self.latent[row, : len(latent)] = latent
+
+
+def sequence_symbols(
+    config: Mapping[str, Any], separator: int | None
+) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
+    """What stands before and after a prompt, SEP and the end, as in `model.backbones.causal`."""
+    bos, eos = config.get("bos_token_id"), config.get("eos_token_id")
+    eos = eos[0] if isinstance(eos, list) else eos
+    if eos is None:
+        raise BadRequest("config.json: no end symbol (eos_token_id) in it; give a model with one")
+    return () if bos is None else (bos,), (), eos if separator is None else separator, eos
+
+
+def _side_by_side(weight: Tensor, width: int) -> Tensor:
+    """Rows i and i + width / 2 of each head, which are rotated together, next to each other."""
+    halves = weight.view(-1, 2, width // 2, *weight.shape[1:])
+    return halves.transpose(1, 2).reshape(weight.shape)

@@ -1,0 +1,179 @@
+"""The engine for every other causal model, and for GPUs: the Hugging Face model itself, on a static cache of rows.
+
+Rows begin at position 0 and have each their own length, so they are given their positions and a mask of four
+dimensions, and keys and values are written to the places of each row. On a GPU the weights are bfloat16.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import cache_utils
+
+from discodvt.errors import BadRequest
+from discodvt.model.backbones import Backbone
+from discodvt.writing.engine import Cache, Engine, whole_windows
+
+_MASKS = {"full_attention", "sliding_attention"}
+
+
+class TransformersEngine(Engine):
+    """Prompt in, subwords out."""
+
+    name = "transformers"
+
+    def __init__(self, backbone: Backbone, generator: Any, source: str) -> None:
+        """`generator` is the Hugging Face model, `source` what to call it in errors."""
+        self.backbone, self.generator = backbone, generator
+        self.device: torch.device = generator.device
+        symbols, config = backbone.symbols, backbone.config
+        self.prompt_start, self.prompt_end = symbols.prompt_start, symbols.prompt_end
+        self.start, self.end = symbols.story_start, symbols.story_end
+        window = getattr(config, "sliding_window", None)
+        self.sliding = window if getattr(config, "use_sliding_window", True) else None
+        whole = "sliding_attention" if self.sliding else "full_attention"
+        self.kinds = set(getattr(config, "layer_types", None) or [whole])
+        if config.is_encoder_decoder or self.kinds - _MASKS:
+            what = "an encoder-decoder" if config.is_encoder_decoder else ", ".join(sorted(self.kinds - _MASKS))
+            raise BadRequest(f"`engine` transformers cannot run {source}: {what}; leave it out", "engine")
+        self._check(source)
+
+    def new_cache(self, rows: int, length: int) -> "RowsCache":
+        return RowsCache(self, rows, length)
+
+    def room(self, prompt: int) -> int:
+        return int(self.backbone.config.max_position_embeddings) - prompt
+
+    @torch.inference_mode()
+    def _check(self, source: str) -> None:
+        """Refuse a model that keeps something else than keys and values, or does not heed positions and masks."""
+        start, end, cache = self.start, self.end, self.new_cache(2, 8)
+        expected = self.generator(torch.tensor([[end, start, start, end]], device=self.device)).logits[0, -1]
+        cache.add_row(0, [end], None, [start, end], 4)
+        cache.add_row(1, [end, start], None, [end], 4)
+        found = cache.step([end, end], [2, 1])
+        if not torch.allclose(found.float(), expected.float(), rtol=0.05, atol=0.05 * float(expected.abs().max())):
+            raise BadRequest(f"`engine` transformers cannot run {source}: its cache is of another kind", "engine")
+
+
+class RowsCache(Cache):
+    """Keys and values of prompts and stories, and the latent of each story position."""
+
+    def __init__(self, engine: TransformersEngine, rows: int, length: int) -> None:
+        self._engine, self._rows, self._length = engine, rows, whole_windows(length)
+        self._store = _Rows()
+        self._latent: Tensor | None = None
+        self._prompt_lengths: list[int] = []
+
+    def add_row(self, row: int, prompt: Sequence[int], latent: Tensor | None, told: Sequence[int], most: int) -> None:
+        self._ensure(row + 1, len(prompt) + most)
+        self._prompt_lengths[row : row + 1] = [len(prompt)]
+        if latent is not None:
+            if self._latent is None:
+                self._latent = latent.new_zeros(self._rows, self._length, latent.shape[1])
+            self._latent[row, : len(latent)] = latent
+        ids = [*prompt, self._engine.start, *told[:-1]] if told else list(prompt)
+        self._run([ids], slice(row, row + 1), [0])
+
+    def move_row(self, source: int, target: int) -> None:
+        self._prompt_lengths[target] = self._prompt_lengths[source]
+        for tensor in (*self._store.tensors(), *([] if self._latent is None else [self._latent])):
+            tensor[target] = tensor[source]
+
+    def step(self, last: Sequence[int], positions: Sequence[int]) -> Tensor:
+        first = [length + position for length, position in zip(self._prompt_lengths, positions, strict=False)]
+        states = self._run([[symbol] for symbol in last], slice(0, len(last)), first)
+        return self._engine.backbone.logits(self._engine.generator, states)[:, 0]
+
+    def _run(self, ids: list[list[int]], rows: slice, first: list[int]) -> Tensor:
+        """Symbols [B, S] of these rows, from their places `first` on, to states [B, S, D]."""
+        engine = self._engine
+        symbols, starts = torch.tensor(ids, device=engine.device), torch.tensor(first, device=engine.device)
+        places = starts[:, None] + torch.arange(symbols.shape[1], device=engine.device)  # [B, S]
+        window = whole_windows(max(first) + symbols.shape[1])
+        lengths = torch.tensor(self._prompt_lengths[rows], device=engine.device)
+        latent = None if self._latent is None else self._latent[rows]
+        dtype = engine.generator.dtype
+        if self._store.shape is None:
+            self._store.shape = self._rows, self._length
+        self._store.rows, self._store.places, self._store.window = rows, places, window
+        outputs = engine.backbone.run(
+            engine.generator,
+            symbols,
+            places - lengths[:, None],
+            latent,
+            attention_mask=self._masks(places, window, dtype),
+            position_ids=places,
+            past_key_values=self._store,
+            use_cache=True,
+        )
+        states: Tensor = outputs.last_hidden_state
+        return states
+
+    def _masks(self, places: Tensor, window: int, dtype: torch.dtype) -> Any:
+        """What each place sees [B, 1, S, window], for each kind of layer if there are several."""
+        distance = places[:, None, :, None] - torch.arange(window, device=places.device)
+        hidden = {"full_attention": distance < 0}
+        if self._engine.sliding is not None:
+            hidden["sliding_attention"] = (distance < 0) | (distance >= self._engine.sliding)
+        masks = {
+            kind: torch.zeros(hidden[kind].shape, dtype=dtype, device=places.device).masked_fill_(
+                hidden[kind], float("-inf")
+            )
+            for kind in self._engine.kinds
+        }
+        return masks if len(masks) > 1 else next(iter(masks.values()))
+
+    def _ensure(self, rows: int, length: int) -> None:
+        more_rows, more_length = max(0, rows - self._rows), max(0, whole_windows(length) - self._length)
+        if not more_rows and not more_length:
+            return
+        self._rows += max(more_rows, self._rows) if more_rows else 0
+        self._length += more_length
+        self._store.grow(self._rows, self._length)
+        if self._latent is not None:
+            added = self._rows - len(self._latent), self._length - self._latent.shape[1]
+            self._latent = F.pad(self._latent, (0, 0, 0, added[1], 0, added[0]))
+
+
+class _Rows(cache_utils.Cache):
+    """What transformers sees: keys and values go to `places` of `rows`, and come back as far as the window."""
+
+    def __init__(self) -> None:
+        super().__init__(layers=[])
+        self._kept: dict[int, tuple[Tensor, Tensor]] = {}
+        self.shape: tuple[int, int] | None = None
+        self.rows, self.window = slice(0, 0), 0
+        self.places = torch.zeros(0)
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        if layer_idx not in self._kept:
+            assert self.shape is not None
+            rows, length = self.shape
+            self._kept[layer_idx] = tuple(  # type: ignore[assignment]
+                states.new_zeros(rows, states.shape[1], length, states.shape[3])
+                for states in (key_states, value_states)
+            )
+        number = torch.arange(self.rows.start, self.rows.stop, device=key_states.device)[:, None]
+        for kept, states in zip(self._kept[layer_idx], (key_states, value_states), strict=True):
+            kept[number, :, self.places] = states.transpose(1, 2)
+        keys, values = (kept[self.rows, :, : self.window] for kept in self._kept[layer_idx])
+        return keys, values
+
+    def tensors(self) -> list[Tensor]:
+        return [tensor for pair in self._kept.values() for tensor in pair]
+
+    def grow(self, rows: int, length: int) -> None:
+        self.shape = rows, length
+        for layer, pair in self._kept.items():
+            more = rows - pair[0].shape[0], length - pair[0].shape[2]
+            keys, values = (F.pad(tensor, (0, 0, 0, more[1], 0, 0, 0, more[0])) for tensor in pair)
+            self._kept[layer] = keys, values
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Nothing asks where positions and masks are given."""
+        return 0

@@ -1,0 +1,138 @@
+"""Every engine that can run a causal model writes what `generate` writes, token for token, in any company."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from unit.writing.toy_writer import save_causal_model, save_causal_writer
+
+from discodvt.errors import BadRequest
+from discodvt.writing import Request, SamplingParams, StoryWriter
+from discodvt.writing.story_batch import StoryDraft
+
+PROMPTS = ("The fox who lost his hat", "Ann", "Once there was a very long prompt, and it went on and on, and on.")
+PLANS = ((3, 1, 4, 1, 5), (9, 2), (6, 5, 3, 5, 8, 9, 7, 9, 3, 2))
+BY_LLAMA = ("llama", "llama-linear", "llama-llama3", "llama-yarn", "mistral", "qwen2", "qwen3", "smollm3")
+RUNS = [(kind, engine) for kind in BY_LLAMA for engine in ("llama", "transformers")]
+RUNS += [(kind, "transformers") for kind in ("gpt2", "gemma3", "mistral-sliding")]
+GREEDY = SamplingParams(greedy=True, min_tokens=5, max_tokens=70)
+DRAWN = SamplingParams(min_tokens=3, max_tokens=36)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    known: dict[tuple, Path] = {}
+
+    def directory(save, kind: str) -> Path:
+        if (save, kind) not in known:
+            known[save, kind] = save(tmp_path_factory.mktemp(kind), kind)
+        return known[save, kind]
+
+    return directory
+
+
+def written(writer: StoryWriter, requests: list[Request], params: SamplingParams, rows: int = 2) -> list[StoryDraft]:
+    batch = writer.batch(rows)
+    drafts = [batch.add(request, params) for request in requests]
+    while batch:
+        batch.step()
+    return drafts
+
+
+def symbols(drafts: list[StoryDraft], end: int) -> list[list[int]]:
+    return [draft.symbols + [end] * draft.ended for draft in drafts]
+
+
+@pytest.mark.parametrize(("kind", "engine"), RUNS)
+def test_greedy_stories_equal_generate(saved, kind, engine):
+    writer = StoryWriter.from_pretrained(saved(save_causal_writer, kind), engine=engine)
+    assert writer.engine == engine
+    requests = [Request(prompt, plan=plan) for prompt, plan in zip(PROMPTS, PLANS, strict=True)]
+    ours = symbols(written(writer, requests, GREEDY), writer.generator_engine.end)
+    model = writer.model
+    for request, story in zip(requests, ours, strict=True):
+        ids = torch.tensor([writer._prompt_ids(request.prompt)])
+        told = model.write(
+            ids,
+            torch.ones_like(ids),
+            torch.tensor([request.plan]),
+            do_sample=False,
+            max_new_tokens=70,
+            min_new_tokens=5,
+        )
+        assert story == told[0].tolist()
+    assert len({tuple(story) for story in ours}) == 3
+
+
+@pytest.mark.parametrize(("kind", "engine"), RUNS)
+def test_a_plain_model_equals_generate(saved, kind, engine):
+    writer = StoryWriter.from_pretrained(saved(save_causal_model, kind), engine=engine)
+    ours = symbols(written(writer, [Request(prompt) for prompt in PROMPTS], GREEDY), writer.generator_engine.end)
+    for prompt, story in zip(PROMPTS, ours, strict=True):
+        ids = torch.tensor([[*writer._prompt_ids(prompt), writer.generator_engine.start]])
+        settings = {"do_sample": False, "max_new_tokens": 70, "min_new_tokens": 5, "pad_token_id": 1}
+        told = writer.model.generate(ids, attention_mask=torch.ones_like(ids), **settings)
+        assert story == told[0, ids.shape[1] :].tolist()
+
+
+@pytest.mark.parametrize(("kind", "engine"), RUNS)
+def test_a_story_is_the_same_in_any_company_and_streamed(saved, kind, engine):
+    writer = StoryWriter.from_pretrained(saved(save_causal_writer, kind), engine=engine)
+    requests = [Request(PROMPTS[index % 3], index=index, seed=4) for index in range(9)]
+    alone = [story for request in requests for story in writer.write_many([request], DRAWN, batch_size=1)]
+    for size in (2, 32):
+        assert sorted(writer.write_many(requests, DRAWN, batch_size=size), key=lambda story: story.index) == alone
+    for request, story in zip(requests[:3], alone, strict=False):
+        stream = writer.stream(request, DRAWN)
+        assert "".join(stream) == story.text
+        assert stream.story == story
+    assert len({story.text for story in alone}) == 9
+
+
+@pytest.mark.parametrize(("kind", "engine"), [("llama", "llama"), ("qwen3", "llama"), ("gemma3", "transformers")])
+def test_a_given_beginning_is_read_at_once_and_changes_nothing(saved, kind, engine):
+    writer = StoryWriter.from_pretrained(saved(save_causal_writer, kind), engine=engine)
+    (drawn,) = written(writer, [Request(PROMPTS[0], plan=PLANS[0])], replace(DRAWN, min_tokens=30))
+    for given in (1, 2, 17):
+        batch = writer.batch(2)
+        company = batch.add(Request(PROMPTS[1]), DRAWN)
+        draft = batch.add(Request(PROMPTS[0], plan=PLANS[0]), replace(DRAWN, min_tokens=30))
+        draft.forced = dict(enumerate(drawn.symbols[:given]))
+        batch.step()
+        while not draft.symbols:
+            batch.step()
+        assert len(draft.symbols) == given + 1
+        while batch:
+            batch.step()
+        assert draft.symbols == drawn.symbols
+        assert company.done
+
+
+def test_the_engine_is_the_fastest_that_can_run_the_model(saved):
+    engines = {kind: StoryWriter.from_pretrained(saved(save_causal_writer, kind)).engine for kind, _ in RUNS}
+    assert {kind for kind, engine in engines.items() if engine == "llama"} == set(BY_LLAMA)
+    assert {engine for kind, engine in engines.items() if kind not in BY_LLAMA} == {"transformers"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "engine", "told"),
+    [
+        ("gpt2", "llama", "`engine` llama cannot run .*: it is a gpt2"),
+        ("mistral-sliding", "llama", "sees only the last 7 positions"),
+        ("llama", "bart", "`engine` bart cannot run .*: it is a llama"),
+        ("llama", "vllm", "`engine` 'vllm': expected one of bart, llama, transformers"),
+    ],
+)
+def test_an_engine_that_cannot_run_the_model_is_refused(saved, kind, engine, told):
+    with pytest.raises(BadRequest, match=told):
+        StoryWriter.from_pretrained(saved(save_causal_writer, kind), engine=engine)
+
+
+def test_a_prompt_leaves_room_for_the_story(saved):
+    writer = StoryWriter.from_pretrained(saved(save_causal_model, "gpt2"))
+    long = "fox " * 60  # two subwords each: 120 of 160 positions
+    with pytest.raises(BadRequest, match=r"`max_tokens` 70: after a prompt of 121 the model has 39 positions"):
+        writer.write(long, max_tokens=70)
+    (draft,) = written(writer, [Request(long)], SamplingParams(min_tokens=150))
+    assert len(draft.symbols) == 39

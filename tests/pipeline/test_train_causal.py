@@ -1,0 +1,140 @@
+"""A causal language model through the stages: it learns, resumes bit for bit, two processes equal one."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from pipeline.test_train_stages import SHORT, in_child, killed_at, lines, two_processes
+from pipeline.toy_corpus import story, write_corpus
+from safetensors.torch import load_file
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from discodvt.data.subwords import train_tokenizer
+from discodvt.errors import BadRequest
+from discodvt.model import DiscoDVT
+from discodvt.training.recipes import read_recipe
+from discodvt.training.run import train
+
+COMMON = """
+[data]
+prompt_tokens = 8
+story_tokens = 64
+[optimizer]
+learning_rate = 3e-3
+[batch]
+stories_per_step = 8
+stories_per_micro_batch = 4
+[validation]
+every_steps = 20
+[run]
+steps = 40
+tensorboard = false
+"""
+LATENT = """
+[loss]
+entropy = 0.1
+relation = 0.5
+[model]
+num_codes = 16
+code_width = 8
+conv_channels = 16
+relation_width = 8
+bottleneck = "bits"
+"""
+RECIPES = {
+    "codes": f'stage = "codes"\n{COMMON}{LATENT}tune = "plan"\n',
+    "reconstruct": f'stage = "reconstruct"\n{COMMON}{LATENT}',
+    "tuned": f'stage = "reconstruct"\n{COMMON}{LATENT}tune = "generator"\n',
+    "prior": f'stage = "prior"\n{COMMON}',
+    "seq2seq": f'stage = "seq2seq"\n{COMMON}',
+}
+STARTS_FROM = {"codes": "llama", "reconstruct": "codes", "tuned": "reconstruct", "prior": "tuned", "seq2seq": "llama"}
+
+
+def recipe_of(stage: str, chain: Path, *overrides: str):
+    path = chain / f"{stage}.toml"
+    path.write_text(RECIPES[stage])
+    given = [f"data.corpus={chain / 'corpus'}", f"model.init={chain / STARTS_FROM[stage]}"]
+    return read_recipe(path, [*given, *overrides])
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory) -> Path:
+    directory = tmp_path_factory.mktemp("causal")
+    write_corpus(directory / "corpus")
+    torch.manual_seed(0)
+    tokenizer = train_tokenizer((str(story(number)["story"]) for number in range(50)), 400)
+    ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=96, tie_word_embeddings=True, initializer_range=0.15,
+        **shape, **ids,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(directory / "llama")
+    tokenizer.save_pretrained(directory / "llama")
+    for stage in RECIPES:
+        list(train(recipe_of(stage, directory), directory / stage))
+    return directory
+
+
+@pytest.mark.parametrize("stage", RECIPES)
+def test_a_stage_learns_and_leaves_its_files(chain, stage):
+    term = "prior" if stage == "prior" else "reconstruction"
+    valid = [line[term] for line in lines(chain / stage, "valid")]
+    assert valid[-1] < valid[0] - 0.1
+    facts = json.loads((chain / stage / "manifest.json").read_text())["facts"]
+    assert facts["without_gradient"] == []
+    frozen = {".".join(name.split(".")[: 1 + name.startswith("up")]) for name in facts["frozen"]}
+    expected = {"codes": {"generator", "up.projection"}, "tuned": {"posterior", "down", "bottleneck"}}
+    assert frozen == expected.get(stage, set())
+
+
+def test_the_generator_is_untouched_by_the_codes_stage_and_the_codes_by_the_generators(chain):
+    base, codes, joint, tuned = (
+        load_file(chain / stage / "model.safetensors") for stage in ("llama", "codes", "reconstruct", "tuned")
+    )
+    assert all(torch.equal(weight, codes[f"generator.{name}"]) for name, weight in base.items())
+    for name, weight in joint.items():
+        fixed = name.startswith(("posterior.", "down.", "bottleneck."))
+        assert torch.equal(weight, tuned[name]) == fixed, name
+    size = codes["up.projection.weight"].std() / joint["generator.model.embed_tokens.weight"].std()
+    assert size < 1  # a latent the generator can bear
+
+
+def test_the_writer_opens_and_its_prior_draws_plans(chain):
+    model = DiscoDVT.from_pretrained(chain / "prior")
+    assert not model.config.is_encoder_decoder
+    assert (chain / "prior" / "prior" / "config.json").exists()
+
+
+@pytest.mark.parametrize("stage", RECIPES)
+def test_killed_and_resumed_equals_uninterrupted(chain, stage, tmp_path):
+    def recipe():
+        return recipe_of(stage, chain, *SHORT)
+
+    killed_at(5, recipe, tmp_path / "killed")
+    assert in_child(lambda: list(train(recipe(), tmp_path / "killed", resume=True)) and None) == 0
+    assert in_child(lambda: list(train(recipe(), tmp_path / "whole")) and None) == 0
+    files = sorted(path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole").rglob("*") if path.is_file())
+    assert Path("last-0000007/optimizer.safetensors") in files
+    for file in files:
+        assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
+
+
+@pytest.mark.parametrize("stage", ["codes", "reconstruct", "prior"])
+def test_two_processes_equal_one(chain, stage, tmp_path):
+    settings = (*SHORT, "batch.stories_per_step=8", "batch.stories_per_micro_batch=2")
+    two_processes(lambda: recipe_of(stage, chain, *settings), tmp_path)
+
+
+def test_bad_requests(chain, tmp_path):
+    with pytest.raises(BadRequest, match=r"need 112 positions, the model has 96; set them lower"):
+        list(train(recipe_of("seq2seq", chain, "data.story_tokens=103"), tmp_path / "out"))
+    with pytest.raises(BadRequest, match=r"model\.tune: the generator takes no part"):
+        recipe_of("codes", chain, "model.tune=all")
+    (tmp_path / "pretrain.toml").write_text(RECIPES["seq2seq"].replace("seq2seq", "pretrain"))
+    given = [f"data.corpus={chain / 'corpus'}", f"model.init={chain / 'llama'}"]
+    denoising = read_recipe(tmp_path / "pretrain.toml", given)
+    with pytest.raises(BadRequest, match="denoising is for BART"):
+        list(train(denoising, tmp_path / "out"))

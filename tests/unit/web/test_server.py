@@ -1,0 +1,201 @@
+"""The server over real sockets: broken, large and slow requests cost nothing; a taken port is one clear line."""
+
+import signal
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, suppress
+from http.client import HTTPConnection
+
+import psutil
+import pytest
+from unit.web.asking import raw, running
+
+from discodvt.errors import BadRequest
+from discodvt.web.access import Access, make_access
+from discodvt.web.application import in_shell, make_app
+from discodvt.web.server import address_of, bind, serve
+
+HEAD = b"GET /api/small HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+QUICK = {"head_seconds": 0.5, "send_seconds": 0.5}
+
+
+@pytest.fixture(scope="module")
+def access() -> Iterator[Access]:
+    from fastapi.responses import StreamingResponse
+
+    app = make_app("test")
+
+    @app.get("/api/small")
+    def small() -> dict[str, str]:
+        return {"text": "here"}
+
+    @app.post("/api/small")
+    def write() -> dict[str, str]:
+        return {"text": "written"}
+
+    @app.get("/api/fault")
+    def fault() -> None:
+        raise KeyError("a secret of the server")
+
+    @app.get("/api/endless")
+    async def endless() -> StreamingResponse:
+        async def pieces() -> AsyncIterator[bytes]:
+            while True:
+                yield b"x" * 65536
+
+        return StreamingResponse(pieces())
+
+    made = make_access()
+    shell = in_shell(app, made)
+    shell.body_seconds = 0.5
+    with running(shell, made, **QUICK) as found:
+        yield found
+
+
+def get(access: Access, path: str = "/api/small") -> tuple[int, bytes]:
+    with closing(HTTPConnection("127.0.0.1", access.port, timeout=10)) as connection:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (HEAD + b"\r\n", 200),
+        (HEAD.replace(b"localhost", b"evil.example") + b"\r\n", 421),
+        (HEAD.replace(b"localhost", b"localhost.") + b"\r\n", 421),
+        (b"GET / HTTP/1.0\r\n\r\n", 421),
+        (b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n", 400),  # h11 itself refuses no host, and two
+        (HEAD + b"host: evil.example\r\n\r\n", 400),
+        (HEAD + b"".join(b"x-%d: 1\r\n" % number for number in range(1000)) + b"\r\n", 431),
+        (HEAD.replace(b"/api/small", b"/%2e%2e/%2e%2e/etc/passwd") + b"\r\n", 404),
+        (HEAD.replace(b"/api/small", b"/..%5c..%5cetc/passwd") + b"\r\n", 404),
+        (HEAD.replace(b"/api/small", b"/%00") + b"\r\n", 404),
+        (HEAD.replace(b"/api/small", b"http://evil.example/api/small") + b"\r\n", 404),
+        (b"\x16\x03\x01\x02\x00" + b"\x00" * 100, 400),
+        (HEAD + b"upgrade: websocket\r\n\r\n", 200),
+    ],
+)
+def test_requests_as_bytes(access: Access, data: bytes, status: int) -> None:
+    assert raw(access, data).startswith((b"HTTP/1.1 %d " % status, b"HTTP/1.0 %d " % status))
+    assert get(access)[0] == 200
+
+
+def test_a_header_of_a_megabyte_is_not_kept(access: Access) -> None:
+    answer = raw(access, HEAD + b"x-long: " + b"x" * 1_000_000 + b"\r\n\r\n")
+    assert answer[9:12] in (b"400", b"431", b"")  # closed while it is still being sent, the answer may be lost
+    assert get(access)[0] == 200
+
+
+def test_ten_megabytes_without_a_length_are_refused_and_not_kept(access: Access) -> None:
+    process = psutil.Process()
+    before = process.memory_info().rss
+    for _ in range(5):
+        with closing(HTTPConnection("127.0.0.1", access.port, timeout=10)) as connection:
+            pieces = (b"x" * 65536 for _ in range(160))
+            connection.request("POST", "/api/small", pieces, {"content-type": "application/json"}, encode_chunked=True)
+            assert connection.getresponse().status == 413
+    assert process.memory_info().rss - before < 8 * 1024 * 1024
+
+
+def test_a_fault_of_ours_is_a_500_without_its_details(access: Access) -> None:
+    status, body = get(access, "/api/fault")
+    assert status == 500
+    assert b"secret" not in body
+    assert b"api_error" in body
+
+
+def drip(connection: socket.socket) -> None:
+    """A byte now and then, until the server has had enough."""
+    deadline = time.monotonic() + 4
+    with suppress(ConnectionError):
+        while time.monotonic() < deadline:
+            connection.sendall(b"x")
+            time.sleep(0.02)
+    assert time.monotonic() < deadline
+
+
+def test_a_head_that_does_not_come_is_not_waited_for(access: Access) -> None:
+    assert raw(access, HEAD) == b""
+    assert raw(access, b"") == b""
+    with socket.create_connection(("127.0.0.1", access.port), timeout=10) as connection:
+        drip(connection)
+    with socket.create_connection(("127.0.0.1", access.port), timeout=10) as connection:
+        connection.sendall(HEAD.replace(b"connection: close\r\n", b"") + b"\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        drip(connection)  # the second head of a connection is timed as the first
+
+
+def test_a_body_that_does_not_come_is_a_408(access: Access) -> None:
+    head = HEAD.replace(b"GET", b"POST") + b"content-type: application/json\r\ncontent-length: 9\r\n\r\n{"
+    assert raw(access, head).startswith(b"HTTP/1.1 408 ")
+
+
+def test_clients_that_never_read_are_dropped_and_slow_nobody(access: Access) -> None:
+    greedy = []
+    for _ in range(20):
+        connection = socket.create_connection(("127.0.0.1", access.port), timeout=10)
+        connection.sendall(HEAD.replace(b"small", b"endless") + b"\r\n")
+        greedy.append(connection)
+    assert get(access)[0] == 200
+    time.sleep(1.5)
+    for connection in greedy:  # what the kernel kept comes first; then nothing, though the stream has no end
+        with closing(connection), suppress(ConnectionResetError):
+            kept = 0
+            while piece := connection.recv(1 << 20):
+                kept += len(piece)
+                assert kept < 1 << 28
+
+
+def test_a_port_in_use_is_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(BadRequest, match=f"`port` {port}: already in use on 127.0.0.1") as error:
+            bind(make_access(port=port))
+        assert error.value.parameters == ("port",)
+        assert error.value.exit_code == 2
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1", "x" * 300])
+def test_an_address_that_is_not_ours_is_one_line(host: str) -> None:
+    with pytest.raises(BadRequest, match="`host`"):
+        bind(make_access(host))
+
+
+def test_the_address_to_open_has_the_token_where_one_is_asked_for() -> None:
+    assert address_of(make_access(port=8000)) == "http://127.0.0.1:8000/"
+    assert address_of(make_access("::1", 8000), "/a") == "http://[::1]:8000/a"
+    assert address_of(make_access("0.0.0.0", 8000, token="t")) == "http://127.0.0.1:8000/?token=t"
+
+
+def test_serving_takes_a_free_port_says_where_and_ends_by_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGINT is what a terminal sends; the server ends well, the browser opens only when wanted."""
+    opened: list[str] = []
+    announced: list[str] = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("webbrowser.open", opened.append)
+
+    def interrupt(address: str) -> None:
+        while get_status(address) != 200:
+            time.sleep(0.05)
+        signal.raise_signal(signal.SIGINT)
+
+    def announce(address: str) -> None:
+        announced.append(address)
+        threading.Thread(target=interrupt, args=(address,)).start()
+
+    for wanted in (True, False):
+        serve(lambda found: in_shell(make_app("x"), found), make_access(), announce=announce, open_browser=wanted)
+    assert opened == announced[:1]
+    assert not any(address.endswith(":0/") for address in announced)
+
+
+def get_status(address: str) -> int:
+    with closing(HTTPConnection("127.0.0.1", int(address.rstrip("/").split(":")[-1]), timeout=10)) as connection:
+        connection.request("GET", "/api/health")
+        return connection.getresponse().status

@@ -150,7 +150,7 @@ def test_the_command_writes_what_the_docs_say(corpus, classifier, tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "out" / "discourse.json").read_text())
     assert json.loads(done.stdout) == found
-    assert found.keys() == {"stories", "n_pairs", "names", "scores", "human", "baseline", "shares", "markers",
+    assert found.keys() == {"stories", "seeds", "n_pairs", "names", "scores", "human", "baseline", "shares", "markers",
                             "entropy_bits", "kl_bits", "swap_arg2", "comparison"}  # fmt: skip
     assert (found["stories"], found["human"]["stories"]) == (2, 12)
     assert found["shares"]["human"] == {"concession": 0, "causal": 0.5, "temporal": 0.25, "conjunction": 0.25}

@@ -21,9 +21,11 @@ from discodvt.cli import (
     doctor,
     evaluate,
     generate,
+    grid,
     prepare,
     recipes,
     report,
+    rescoring,
     search,
     train,
 )
@@ -41,7 +43,9 @@ app.add_typer(prepare.app, name="prepare")
 app.command("annotate")(annotate.annotate)
 app.add_typer(recipes.app, name="recipes")
 app.command("train")(train.train)
+app.add_typer(rescoring.app, name="rescoring")
 app.command("search")(search.search)
+app.command("grid")(grid.grid)
 app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(discourse.app, name="discourse")

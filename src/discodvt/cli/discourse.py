@@ -54,11 +54,20 @@ def fit(
 
 @app.command("score")
 def score(
-    stories: Annotated[Path, typer.Argument(help="Stories: JSONL, Parquet or a corpus directory.")],
+    stories: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="STORIES...",
+            help="Stories: JSONL, Parquet or a corpus directory; several are one system trained with several seeds.",
+            show_default=False,
+        ),
+    ],
     references: Annotated[Path, typer.Option(help="Human stories, of the same kinds; annotated is quicker.")],
     classifier: Annotated[Path, typer.Option(help="A classifier made by `discodvt discourse fit`.")],
     split: Annotated[str, typer.Option(help="Which split of corpus directories.")] = "test",
-    against: Annotated[Path | None, typer.Option(help="Another system's stories to the same prompts.")] = None,
+    against: Annotated[
+        list[Path] | None, typer.Option(help="Another system's stories to the same prompts; repeatable.")
+    ] = None,
     by: Annotated[Match, typer.Option("--match", help="How stories of two systems find each other.")] = "id",
     parser: Annotated[str, typer.Option(help="For stories without annotations; see `discodvt annotate`.")] = "bundled",
     swap_arg2: Annotated[
@@ -86,9 +95,10 @@ def score(
     rows = (
         [name, number(each), interval(each), number(human[name]) if name in human else "none"] for name, each in scores
     )
-    title = f"{stories.name}: {found['stories']} stories, {found['n_pairs']:,} marker pairs"
+    called, others = (" + ".join(path.name for path in files) for files in (stories, against or []))
+    title = f"{called}: {found['stories']} stories, {found['n_pairs']:,} marker pairs"
     console.out.print(score_table(["score", "value", "95% interval", "human"], rows, title))
     if against and found["comparison"]:
         rows = ([each["name"], *compared(each), each["stars"]] for each in found["comparison"].values())
         headings = ["score", "a", "b", "a - b", "95% interval", "stars"]
-        console.out.print(score_table(headings, rows, f"{stories.name} (a) against {against.name} (b)"))
+        console.out.print(score_table(headings, rows, f"{called} (a) against {others} (b)"))

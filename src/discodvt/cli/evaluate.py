@@ -14,10 +14,19 @@ ARROWS = {"higher": " ↑", "lower": " ↓", "none": ""}
 
 
 def evaluate(
-    stories: Annotated[Path, typer.Argument(metavar="STORIES.jsonl", help="Stories as `discodvt generate` writes.")],
+    stories: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="STORIES.jsonl...",
+            help="Stories as `discodvt generate` writes; several files are one system trained with several seeds.",
+            show_default=False,
+        ),
+    ],
     references: Annotated[Path, typer.Option(help="A corpus directory, or a JSONL or Parquet file of stories.")],
     split: Annotated[str, typer.Option(help="Which split of a corpus directory.")] = "test",
-    against: Annotated[Path | None, typer.Option(help="Another system's stories to the same prompts.")] = None,
+    against: Annotated[
+        list[Path] | None, typer.Option(help="Another system's stories to the same prompts; repeatable.")
+    ] = None,
     mode: Annotated[Literal["paper", "modern"], typer.Option(help="The paper's scores, or modern ones.")] = "paper",
     by: Annotated[Match, typer.Option("--match", help="How a story finds its reference.")] = "id",
     drop_unmatched: Annotated[bool, typer.Option("--drop-unmatched", help="Leave out what has no match.")] = False,
@@ -49,12 +58,16 @@ def evaluate(
     if json:
         console.print_json(found)
     elif against and found["comparison"]:
-        console.out.print(_comparison(found, f"{stories.name} (a) against {against.name} (b)"))
+        console.out.print(_comparison(found, f"{_called(stories)} (a) against {_called(against)} (b)"))
     else:
-        console.out.print(_scores(found, stories.name))
+        console.out.print(_scores(found, _called(stories)))
         if found.get("utilisation"):
             mean = found["utilisation"]["mean"]
             console.out.print(f"code utilisation of their plans: {mean:.1%}", highlight=False)
+
+
+def _called(files: list[Path]) -> str:
+    return " + ".join(path.name for path in files)
 
 
 def _scores(found: dict[str, Any], title: str) -> Table:

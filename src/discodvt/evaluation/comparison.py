@@ -4,7 +4,8 @@ Both systems take the same resamples, so each resample gives a difference: their
 resamples whose deviation from the mean difference reaches the difference found (paired bootstrap, Koehn 2004, by the
 shift method of Riezler & Maxwell 2005; random halves for pooled scores). Beside it the paper's t-test with its stars
 (* below 0.05, ** below 0.01): paired over stories where a story has a score of its own, those of one prompt averaged
-first since they are not independent, else over ten fixed folds of prompts.
+first since they are not independent, else over ten fixed folds of prompts. Of systems of several trainings
+(`compare_seeds`) the t-test takes means over trainings; only the intervals and p of the resamples know their spread.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from discodvt.evaluation.intervals import Resampler, interval, make_resampler, r
 from discodvt.evaluation.metric import Direction, Floats, Metric, Unit, Weights
 from discodvt.evaluation.metrics.repetition import LookBack
 from discodvt.evaluation.metrics.word_tokens import Text
-from discodvt.evaluation.scores import RESAMPLES, Mode, Score, metrics_of, read_systems, score
+from discodvt.evaluation.scores import RESAMPLES, Mode, Score, metrics_over_seeds, read_systems, score
 
 FOLDS = 10
 ROUNDING = 1e-12  # differences of scores closer than this are equal
@@ -65,15 +66,45 @@ def compare(
     seed: int = 0,
 ) -> dict[str, Comparison]:
     """Compare two systems' stories to the same prompts, against the same references, score by score."""
-    (first, second), reference = read_systems([a, b], references, finishes=finishes or (None, None), prompts=prompts)
+    known = finishes if finishes is not None else (None, None)
+    return compare_seeds(
+        [a],
+        [b],
+        references,
+        mode=mode,
+        prompts=prompts,
+        finishes=([known[0]], [known[1]]),
+        look_back=look_back,
+        mauve_model=mauve_model,
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def compare_seeds(
+    a: Sequence[Sequence[Text]],
+    b: Sequence[Sequence[Text]],
+    references: Sequence[Text],
+    *,
+    finishes: tuple[Sequence[Sequence[str] | None], Sequence[Sequence[str] | None]],
+    mode: Mode = "paper",
+    prompts: Sequence[str] | None = None,
+    look_back: LookBack = "paper",
+    mauve_model: str | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Comparison]:
+    """The same for systems of several trainings."""
+    settings: dict[str, Any] = {"mode": mode, "look_back": look_back, "mauve_model": mauve_model, "seed": seed}
+    systems, reference = read_systems([*a, *b], references, finishes=[*finishes[0], *finishes[1]], prompts=prompts)
     resampler = make_resampler(len(references), prompts, resamples=resamples, seed=seed)
     folds = fixed_folds(resampler, prompts)
-    settings: dict[str, Any] = {"mode": mode, "look_back": look_back, "mauve_model": mauve_model, "seed": seed}
-    families = zip(
-        metrics_of(first, reference, alongside=[second.tokens], **settings),
-        metrics_of(second, reference, alongside=[first.tokens], **settings),
-        strict=True,
+    first, second = systems[: len(a)], systems[len(a) :]
+    sides = (
+        metrics_over_seeds(one, reference, alongside=[system.tokens for system in other], stream=stream, **settings)
+        for stream, (one, other) in enumerate(((first, second), (second, first)))
     )
+    families = zip(*sides, strict=True)
     return {each.name: each for ours, theirs in families for each in compare_metrics(ours, theirs, resampler, folds)}
 
 

@@ -1,10 +1,13 @@
 """The evaluate stage: a file of stories and references in, `scores.json` out (or only returned, without a directory).
 
-With a second file of stories the two systems are compared as well, score by score. `pairs.jsonl` keeps each story
-beside the reference it was scored against, {id, prompt, story, reference}, for whoever shows them.
+Several files are the stories of one system, trained with several seeds, to the same prompts. With files `against` the
+two systems are compared as well, score by score. `pairs.jsonl` keeps each story (of the first training) beside the
+reference it was scored against, {id, prompt, story, reference}, for whoever shows them.
 """
 
+import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +17,22 @@ from discodvt.artefacts import file_hash, open_stage
 from discodvt.data.tokens import Ragged
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes.occurrences import spread, utilisation
-from discodvt.evaluation.comparison import compare
+from discodvt.evaluation.comparison import compare_seeds
 from discodvt.evaluation.intervals import make_resampler, need_spread
 from discodvt.evaluation.matching import Match, MatchedStories, StoryLine, match, read_story_lines, reference_file
 from discodvt.evaluation.metrics.repetition import LookBack
-from discodvt.evaluation.scores import Mode, evaluate
+from discodvt.evaluation.scores import Mode, evaluate_seeds
 
 SCORES = "scores.json"
 PAIRS = "pairs.jsonl"
 
 
 def evaluate_files(
-    stories: Path,
+    stories: Path | Sequence[Path],
     references: Path,
     *,
     out: Path | None = None,
-    against: Path | None = None,
+    against: Path | Sequence[Path] | None = None,
     split: str = "test",
     by: Match = "id",
     drop_unmatched: bool = False,
@@ -40,27 +43,31 @@ def evaluate_files(
     seed: int = 0,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Score a file of stories.
+    """Score a file of stories, or a file for each training of a system.
 
-    {"stories", "dropped", "unused" (references), "mode", "names", "scores", "comparison" (None for one system),
-    "utilisation" (of the plans the stories were written from; None where one has none)}
+    {"stories", "seeds" (trainings), "dropped", "unused" (references), "mode", "names", "scores", "comparison" (None
+    for one system), "utilisation" (of the plans the stories were written from; None where one has none)}
     """
     references = reference_file(references, split)
     drawing = {"resamples": resamples, "seed": seed}
     settings = {"mode": mode, "look_back": look_back, "mauve_model": mauve_model} | drawing
-    files = {"stories": stories, "references": references} | ({"against": against} if against else {})
-    systems = [read_story_lines(path) for role, path in files.items() if role != "references"]
+    files = {"stories": trainings(stories), "references": [references]} | (
+        {"against": trainings(against)} if against else {}
+    )
+    systems = [read_story_lines(path) for role, paths in files.items() for path in paths if role != "references"]
     pairs = match(systems, read_story_lines(references), by=by, drop_unmatched=drop_unmatched)
     prompts = _prompts(pairs.systems[0], by)
-    need_spread(make_resampler(len(pairs.references), prompts, **drawing), stories)
+    need_spread(make_resampler(len(pairs.references), prompts, **drawing), files["stories"][0])
+    seeds = len(files["stories"])
     if out is None:
-        return _scores(pairs, settings | {"prompts": prompts})
+        return _scores(pairs, seeds, settings | {"prompts": prompts})
     matching = {"match": by, "drop_unmatched": drop_unmatched}
-    config = settings | matching | {"files": {role: file_hash(path) for role, path in files.items()}}
-    with open_stage(out, "evaluate", config=config, inputs=list(files.values()), overwrite=overwrite) as stage:
+    config = settings | matching | {"files": {role: hash_of(paths) for role, paths in files.items()}}
+    inputs = list(dict.fromkeys(path for paths in files.values() for path in paths))
+    with open_stage(out, "evaluate", config=config, inputs=inputs, overwrite=overwrite) as stage:
         if not stage.complete:
             try:
-                scores = _scores(pairs, settings | {"prompts": prompts})
+                scores = _scores(pairs, seeds, settings | {"prompts": prompts})
             except BadRequest:
                 stage.abandon()
                 raise
@@ -72,24 +79,41 @@ def evaluate_files(
         return found
 
 
-def _scores(pairs: MatchedStories, settings: dict[str, Any]) -> dict[str, Any]:
+def trainings(stories: Path | Sequence[Path]) -> list[Path]:
+    """The files of a system, one for each training."""
+    return [stories] if isinstance(stories, Path) else list(stories)
+
+
+def hash_of(paths: Sequence[Path]) -> str:
+    """The hash of a system's stories: that of its file, or of the hashes of several."""
+    hashes = [file_hash(path) for path in paths]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256(" ".join(hashes).encode()).hexdigest()
+
+
+def _scores(pairs: MatchedStories, seeds: int, settings: dict[str, Any]) -> dict[str, Any]:
+    """The first `seeds` systems are the trainings of one, the others those it is compared with."""
     references = [story.story for story in pairs.references]
     texts = [[story.story for story in system] for system in pairs.systems]
     finishes = [_finishes(system) for system in pairs.systems]
-    scores = evaluate(texts[0], references, finishes=finishes[0], **settings)
+    known = all(finish is not None for finish in finishes)
+    ours, theirs = finishes[:seeds], finishes[seeds:]
+    scores = evaluate_seeds(
+        texts[:seeds], references, finishes=ours if None not in ours else [None] * seeds, **settings
+    )
     compared = None
-    if len(texts) == 2:
-        known = (finishes[0], finishes[1]) if finishes[0] is not None and finishes[1] is not None else None
-        compared = compare(texts[0], texts[1], references, finishes=known, **settings)
+    if theirs:
+        both = (ours, theirs) if known else ([None] * len(ours), [None] * len(theirs))
+        compared = compare_seeds(texts[:seeds], texts[seeds:], references, finishes=both, **settings)
     return {
         "stories": len(references),
+        "seeds": seeds,
         "dropped": pairs.dropped,
         "unused": pairs.unused,
         "mode": settings["mode"],
         "names": list(scores),  # in the order of the paper's table
         "scores": {name: score.as_dict() for name, score in scores.items()},
         "comparison": compared and {name: each.as_dict() for name, each in compared.items()},
-        "utilisation": _utilisation(pairs.systems[0]),
+        "utilisation": _utilisation([story for system in pairs.systems[:seeds] for story in system]),
     }
 
 

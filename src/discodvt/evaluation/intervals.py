@@ -5,7 +5,7 @@ MS-Jaccard): random halves without replacement, because a story taken twice woul
 from their mean, scaled by sqrt(b / (U - b)) for b of U units, are distributed as the score's error (the jackknife
 histogram, Wu 1990; subsampling, Politis & Romano 1994); the mean is taken out because these scores change with the
 amount of text. Stories of one prompt are taken together. Equal seeds give equal resamples, so those of two systems
-pair.
+pair. A system of several trainings is resampled over those too (`discodvt.evaluation.seeds`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +15,7 @@ import numpy as np
 
 from discodvt.errors import BadRequest
 from discodvt.evaluation.metric import Floats, Ints, Metric, Resampling, Weights
+from discodvt.evaluation.seeds import MeanOverSeeds
 
 LEVEL = 0.95
 RESAMPLES_PER_BLOCK = 128
@@ -86,6 +87,10 @@ def replicate(metric: Metric, resampler: Resampler) -> Floats | None:
     """The scores under every resample, [resamples, k]; None where no interval can be given."""
     if not resampler.possible or metric.resampling == "none":
         return None
+    if isinstance(metric, MeanOverSeeds):
+        scale = resampler.scale if metric.resampling == "subsample" else 1.0
+        members = [replicate(member, resampler) for member in metric.members]
+        return metric.draw(np.array(members), scale=scale, seed=resampler.seed)
     return np.concatenate([metric.under(weights) for weights in resampler.weights(metric.resampling)])
 
 

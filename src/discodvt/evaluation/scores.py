@@ -18,6 +18,7 @@ from discodvt.evaluation.metrics.jaccard import jaccard
 from discodvt.evaluation.metrics.ngrams import count_ngrams
 from discodvt.evaluation.metrics.repetition import LookBack, finish_rate, lengths, repetition
 from discodvt.evaluation.metrics.word_tokens import Text, WordTokens, intern, read_texts
+from discodvt.evaluation.seeds import MeanOverSeeds, over_seeds
 
 Mode: TypeAlias = Literal["paper", "modern"]
 RESAMPLES = 1000
@@ -67,12 +68,58 @@ def evaluate(
 
     `prompts` makes stories of one prompt be resampled together; `resamples=0` leaves the intervals out.
     """
-    (system,), reference = read_systems([hypotheses], references, finishes=[finishes], prompts=prompts)
+    return evaluate_seeds(
+        [hypotheses],
+        references,
+        mode=mode,
+        prompts=prompts,
+        finishes=[finishes],
+        look_back=look_back,
+        mauve_model=mauve_model,
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def evaluate_seeds(
+    trainings: Sequence[Sequence[Text]],
+    references: Sequence[Text],
+    *,
+    mode: Mode = "paper",
+    prompts: Sequence[str] | None = None,
+    finishes: Sequence[Sequence[str] | None],
+    look_back: LookBack = "paper",
+    mauve_model: str | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Score]:
+    """Score the stories of each training of a system against the same references: means over the trainings, with
+    intervals over prompts and trainings."""
+    systems, reference = read_systems(trainings, references, finishes=finishes, prompts=prompts)
     resampler = make_resampler(len(references), prompts, resamples=resamples, seed=seed)
+    settings: dict[str, Any] = {"mode": mode, "look_back": look_back, "mauve_model": mauve_model, "seed": seed}
     scores: dict[str, Score] = {}
-    for metric in metrics_of(system, reference, mode=mode, look_back=look_back, mauve_model=mauve_model, seed=seed):
+    for metric in metrics_over_seeds(systems, reference, **settings):
         scores |= score(metric, resampler, replicate(metric, resampler))
     return scores
+
+
+def metrics_over_seeds(
+    systems: Sequence[System],
+    reference: System,
+    *,
+    alongside: Sequence[WordTokens] = (),
+    stream: int = 0,
+    **settings: Any,
+) -> list[Metric]:
+    """The metric families of a system's trainings; `settings` are those of `metrics_of`."""
+    each = [
+        metrics_of(
+            system, reference, alongside=[*(s.tokens for s in systems if s is not system), *alongside], **settings
+        )
+        for system in systems
+    ]
+    return [over_seeds(list(members), stream) for members in zip(*each, strict=True)]
 
 
 def read_systems(
@@ -139,7 +186,8 @@ def score(metric: Metric, resampler: Resampler, replicates: Floats | None) -> di
         limits = (0.0, 1.0) if metric.unit == "fraction" else (0.0, None)
         low, high = (end.clip(*limits).tolist() for end in ends)
     n = len(resampler.unit)
-    suffix = f"n:{n}|{resampler.signature(metric.resampling)}|discodvt:{__version__}"
+    drawn = f"seeds:{len(metric.members)}|" if isinstance(metric, MeanOverSeeds) else ""
+    suffix = f"n:{n}|{drawn}{resampler.signature(metric.resampling)}|discodvt:{__version__}"
     rows = zip(metric.names, metric.definitions, values.tolist(), low, high, strict=True)
     few = metric.too_few
     return {

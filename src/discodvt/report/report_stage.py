@@ -28,18 +28,23 @@ def write_report(
     paper: Dataset | None = None,
     examples: int = 3,
     overwrite: bool = False,
+    more: Sequence[ReportSection] = (),
 ) -> dict[str, Any]:
-    """Write the report of some runs; returns what it holds: {"systems", "sections", "tables", "figures"}."""
+    """Write the report of some runs; returns what it holds: {"systems", "sections", "tables", "figures"}.
+
+    `more` are sections of whoever asks for it, at the end.
+    """
     systems = read_runs(requests)
     if paper is not None:
         check_scale(systems, paper)
     names = [system.name for system in systems]
     title = title or "Report: " + ", ".join(names)
     config = {"title": title, "systems": names, "paper": paper, "examples": examples}
+    config |= {"more": [section.name for section in more]} if more else {}
     inputs = [run.directory / MANIFEST for system in systems for run in system.runs]
     with open_stage(out, "report", config=config, inputs=inputs, overwrite=overwrite) as stage:
         if not stage.complete:
-            sections = list(_sections(systems, paper, examples))
+            sections = [*_sections(systems, paper, examples), *more]
             parts = [part for section in sections for part in section.parts]
             tables = [part for part in parts if isinstance(part, Table)]
             figures = [part for part in parts if isinstance(part, Drawing)]

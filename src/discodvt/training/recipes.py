@@ -1,6 +1,7 @@
 """Recipes on disk: read from TOML, changed by `--set section.key=value`, all errors told at once.
 
-A recipe is a union over the stages, told apart by its `stage`; every file of `discodvt.training.stages` adds its own.
+A recipe is a union over the stages, told apart by its `stage`; every file of `discodvt.training.stages` adds its own,
+and so does every one of `discodvt.baselines.stages`.
 """
 
 import json
@@ -39,11 +40,15 @@ RENAMED = {  # old key of a recipe -> its name now
 }
 
 
+STAGE_FOLDERS = (stages.__name__, "discodvt.baselines.stages")  # by name: nothing here knows what a baseline is
+
+
 @cache
 def stage_recipes() -> dict[str, type[Recipe]]:
     """The recipe of every stage, by the stage's name."""
-    for module in pkgutil.iter_modules(stages.__path__, f"{stages.__name__}."):
-        import_module(module.name)
+    for folder in STAGE_FOLDERS:
+        for module in pkgutil.iter_modules(import_module(folder).__path__, f"{folder}."):
+            import_module(module.name)
     return {name: kind for kind in _subclasses(Recipe) for name in get_args(kind.model_fields["stage"].annotation)}
 
 

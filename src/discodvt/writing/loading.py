@@ -45,7 +45,7 @@ def load_writer(source: str | Path | None, device: torch.device, *, int8: bool, 
     if int8 and chosen == "transformers":
         raise BadRequest(f"`int8`: not with engine transformers, which {directory} needs; leave it out", "int8")
     config, weights, generation = checkpoint.config, checkpoint.weights(device), checkpoint.generation
-    parts = weights.under("generator." if planned else "")
+    parts = weights.under("generator." if checkpoint.kind in ("discodvt", "discodvt-cvae") else "")
     if chosen == "bart":
         generator: Engine = _bart(parts, checkpoint.backbone, int8)
     else:

@@ -15,6 +15,7 @@ import torch
 
 from discodvt.data.subwords import as_input
 from discodvt.errors import BadRequest
+from discodvt.writing.baseline_writers import baseline_writer
 from discodvt.writing.detokenizer import Detokenizer, GrowingText
 from discodvt.writing.layers import int8_levels
 from discodvt.writing.loading import LoadedWriter, load_writer
@@ -59,7 +60,8 @@ class StoryWriter:
             raise BadRequest(f"`int8`: for the CPU only, not for {place}; leave one of the two out", "int8")
         if int8 and int8_levels(torch.backends.quantized.engine) is None:
             warnings.warn("int8: PyTorch has no kernel for it on this machine; weights stay float32", stacklevel=2)
-        return cls(load_writer(source, place, int8=int8, engine=engine))
+        parts = load_writer(source, place, int8=int8, engine=engine)
+        return baseline_writer(parts) or cls(parts)
 
     @property
     def engine(self) -> str:

@@ -15,8 +15,9 @@ from discodvt.discourse.labels import CATEGORIES, MARKERS
 from discodvt.evaluation.comparison import Comparison, compare_metrics, fixed_folds
 from discodvt.evaluation.discourse.marker_pairs import PairedStory
 from discodvt.evaluation.intervals import make_resampler, replicate
-from discodvt.evaluation.metric import Flags, Floats, Ints, PooledCounts, too_few
+from discodvt.evaluation.metric import Flags, Floats, Ints, Metric, PooledCounts, too_few
 from discodvt.evaluation.scores import Score, score
+from discodvt.evaluation.seeds import over_seeds
 
 UNUSED = 0.5  # pairs: a category people use and the model never does would make the divergence infinite
 # [markers, categories]: which marker belongs to which category
@@ -53,33 +54,44 @@ def prompts_of(stories: Sequence[PairedStory]) -> list[str] | None:
     return prompts if len(prompts) == len(stories) else None
 
 
-def score_marker_counts(ours: MarkerCounts, human: MarkerCounts, *, resamples: int, seed: int) -> dict[str, Score]:
-    """All scores of a system's stories, by name."""
-    resampler = make_resampler(len(ours.total), ours.prompts, resamples=resamples, seed=seed)
+def score_marker_counts(
+    ours: Sequence[MarkerCounts], human: MarkerCounts, *, resamples: int, seed: int
+) -> dict[str, Score]:
+    """All scores of a system's stories, by name; `ours` has one for each training of the system."""
+    resampler = make_resampler(len(ours[0].total), ours[0].prompts, resamples=resamples, seed=seed)
     scores: dict[str, Score] = {}
-    for metric in _families(ours, human, ours.known):
+    for metric in _families(ours, human, _known(ours)):
         scores |= score(metric, resampler, replicate(metric, resampler))
     return scores
 
 
 def compare_marker_counts(
-    a: MarkerCounts, b: MarkerCounts, human: MarkerCounts, *, resamples: int, seed: int
+    a: Sequence[MarkerCounts], b: Sequence[MarkerCounts], human: MarkerCounts, *, resamples: int, seed: int
 ) -> dict[str, Comparison]:
     """Two systems on the same prompts, story by story; accuracies over the markers both of them use."""
-    resampler = make_resampler(len(a.total), a.prompts, resamples=resamples, seed=seed)
-    folds = fixed_folds(resampler, a.prompts)
-    shared = np.asarray(a.known & b.known)
-    families = zip(_families(a, human, shared), _families(b, human, shared), strict=True)
+    resampler = make_resampler(len(a[0].total), a[0].prompts, resamples=resamples, seed=seed)
+    folds = fixed_folds(resampler, a[0].prompts)
+    shared = _known([*a, *b])
+    families = zip(_families(a, human, shared), _families(b, human, shared, stream=1), strict=True)
     return {each.name: each for ours, theirs in families for each in compare_metrics(ours, theirs, resampler, folds)}
 
 
-def _families(ours: MarkerCounts, human: MarkerCounts, among: Flags) -> list[PooledCounts]:
-    return [
-        accuracy_scores(ours.right, ours.total, among=among),
-        share_scores(ours.total),
-        entropy_score(ours.total),
-        divergence_score(ours.total, human.total.sum(axis=0)),
+def _known(trainings: Sequence[MarkerCounts]) -> Flags:
+    """The markers that the stories of every training have."""
+    return np.asarray(np.all([training.known for training in trainings], axis=0))
+
+
+def _families(trainings: Sequence[MarkerCounts], human: MarkerCounts, among: Flags, *, stream: int = 0) -> list[Metric]:
+    each = [
+        (
+            accuracy_scores(ours.right, ours.total, among=among),
+            share_scores(ours.total),
+            entropy_score(ours.total),
+            divergence_score(ours.total, human.total.sum(axis=0)),
+        )
+        for ours in trainings
     ]
+    return [over_seeds(list(members), stream) for members in zip(*each, strict=True)]
 
 
 def accuracy_scores(right: Floats, total: Floats, *, among: Flags | None = None) -> PooledCounts:

@@ -1,4 +1,7 @@
-"""The discourse score stage: stories, human references and a classifier in, `discourse.json` out."""
+"""The discourse score stage: stories, human references and a classifier in, `discourse.json` out.
+
+Several files of stories are one system, trained with several seeds, to the same prompts.
+"""
 
 import json
 from collections.abc import Sequence
@@ -22,6 +25,7 @@ from discodvt.evaluation.discourse.relation_scores import (
     prompts_of,
     score_marker_counts,
 )
+from discodvt.evaluation.evaluate_files import hash_of, trainings
 from discodvt.evaluation.intervals import make_resampler, need_spread
 from discodvt.evaluation.matching import Match, match, reference_file
 from discodvt.evaluation.scores import Score
@@ -31,12 +35,12 @@ SCORE_STAGE = "discourse-score"
 
 
 def score_files(
-    stories: Path,
+    stories: Path | Sequence[Path],
     references: Path,
     classifier: Path,
     *,
     out: Path | None = None,
-    against: Path | None = None,
+    against: Path | Sequence[Path] | None = None,
     split: str = "test",
     by: Match = "id",
     parser: str = "bundled",
@@ -49,28 +53,29 @@ def score_files(
     """Score stories beside human references; `docs/discourse-evaluation.md` says what is returned and written."""
     quiet_libraries()
     manifest = read_manifest(classifier, FIT_STAGE)
-    given = {"stories": stories, "references": references} | ({"against": against} if against else {})
-    files = {role: reference_file(path, split) for role, path in given.items()}
+    given = {"stories": trainings(stories), "references": [references]}
+    given |= {"against": trainings(against)} if against else {}
+    files = {role: [reference_file(path, split) for path in paths] for role, paths in given.items()}
     weights = classifier / "model.safetensors"
     settings = {"match": by, "parser": parser, "swap_arg2": swap_arg2, "resamples": resamples, "seed": seed}
 
     def work() -> dict[str, Any]:
-        stories = {
-            role: read_paired(path, split=split, parser=parser, progress=progress) for role, path in files.items()
-        }
-        for role, path in files.items():
-            if not any(story.pairs for story in stories[role]):
-                raise BadRequest(f"{path}: no marker pairs in its {len(stories[role])} stories; give longer {role}")
-            resampler = make_resampler(len(stories[role]), prompts_of(stories[role]), resamples=resamples, seed=seed)
-            need_spread(resampler, path)
+        stories: dict[str, list[list[PairedStory]]] = {role: [] for role in files}
+        for role, path in ((role, path) for role, paths in files.items() for path in paths):
+            read = read_paired(path, split=split, parser=parser, progress=progress)
+            if not any(story.pairs for story in read):
+                raise BadRequest(f"{path}: no marker pairs in its {len(read)} stories; give longer {role}")
+            need_spread(make_resampler(len(read), prompts_of(read), resamples=resamples, seed=seed), path)
+            stories[role].append(read)
         most_frequent = MARKERS.index(manifest["facts"]["most_frequent"])
         return _results(stories, classifier, settings, most_frequent)
 
     if out is None:
         return work()
-    hashes = {role: file_hash(path) for role, path in files.items()} | {"classifier": file_hash(weights)}
+    hashes = {role: hash_of(paths) for role, paths in files.items()} | {"classifier": file_hash(weights)}
     config = settings | {"files": hashes}
-    with open_stage(out, SCORE_STAGE, config=config, inputs=[*files.values(), weights], overwrite=overwrite) as stage:
+    inputs = list(dict.fromkeys([*(path for paths in files.values() for path in paths), weights]))
+    with open_stage(out, SCORE_STAGE, config=config, inputs=inputs, overwrite=overwrite) as stage:
         if not stage.complete:
             try:
                 found = work()
@@ -84,29 +89,32 @@ def score_files(
 
 
 def _results(
-    stories: dict[str, list[PairedStory]], classifier: Path, settings: dict[str, Any], most_frequent: int
+    stories: dict[str, list[list[PairedStory]]], classifier: Path, settings: dict[str, Any], most_frequent: int
 ) -> dict[str, Any]:
     """The content of `discourse.json`."""
     by, resamples, seed = settings["match"], settings["resamples"], settings["seed"]
     drawing = {"resamples": resamples, "seed": seed}
-    if "against" in stories:
-        stories |= _matched(stories["stories"], stories["against"], by)
+    seeds = len(stories["stories"])
+    systems = _matched([*stories["stories"], *stories.get("against", [])], by)
+    stories |= {"stories": systems[:seeds]} | ({"against": systems[seeds:]} if "against" in stories else {})
     counted = _counted(stories, classifier, swap=settings["swap_arg2"], seed=seed)
-    ours, human = counted["stories"], counted["references"]
+    ours, (human,) = counted["stories"], counted["references"]
     scores = score_marker_counts(ours, human, **drawing)
-    human_scores = score_marker_counts(human, human, **drawing)
-    constant = np.zeros_like(ours.total)
-    constant[:, most_frequent] = ours.total[:, most_frequent]
-    baseline = accuracy_scores(constant, ours.total)
+    human_scores = score_marker_counts([human], human, **drawing)
+    total = np.concatenate([training.total for training in ours])
+    constant = np.zeros_like(total)
+    constant[:, most_frequent] = total[:, most_frequent]
+    baseline = accuracy_scores(constant, total)
     compared = compare_marker_counts(ours, counted["against"], human, **drawing) if "against" in counted else None
     sides = {"human": human_scores, "model": scores}
     return {
-        "stories": len(stories["stories"]),
-        "n_pairs": int(ours.total.sum()),
+        "stories": len(stories["stories"][0]),
+        "seeds": seeds,
+        "n_pairs": int(total.sum()),
         "names": list(scores),
         "scores": _dicts(scores),
         "human": {
-            "stories": len(stories["references"]),
+            "stories": len(stories["references"][0]),
             "n_pairs": int(human.total.sum()),
             "scores": _dicts(human_scores),
         },
@@ -124,24 +132,26 @@ def _results(
 
 
 def _counted(
-    stories: dict[str, list[PairedStory]], classifier: Path, *, swap: Swap, seed: int
-) -> dict[str, MarkerCounts]:
+    stories: dict[str, list[list[PairedStory]]], classifier: Path, *, swap: Swap, seed: int
+) -> dict[str, list[MarkerCounts]]:
     """Let the classifier judge every pair of every role."""
     model, tokenizer = open_classifier(classifier, device=best_device())
     reader = PairReader(tokenizer, model.config.reading, model.config.argument_tokens)
-    counted = {}
-    for role, own in stories.items():
+
+    def count(own: list[PairedStory]) -> MarkerCounts:
         pairs = [pair for story in own for pair in story.pairs]
-        counted[role] = count_markers(own, predict(model, reader, reader.encode(swapped(pairs, swap, seed=seed))))
-    return counted
+        return count_markers(own, predict(model, reader, reader.encode(swapped(pairs, swap, seed=seed))))
+
+    return {role: [count(own) for own in files] for role, files in stories.items()}
 
 
-def _matched(ours: list[PairedStory], theirs: list[PairedStory], by: Match) -> dict[str, list[PairedStory]]:
-    """Two systems' stories in one order, prompt by prompt."""
-    known = {story.record.where: story for story in (*ours, *theirs)}
-    systems = [[story.record for story in system] for system in (ours, theirs)]
-    first, second = match(systems, systems[0], by=by).systems
-    return {"stories": [known[each.where] for each in first], "against": [known[each.where] for each in second]}
+def _matched(systems: list[list[PairedStory]], by: Match) -> list[list[PairedStory]]:
+    """The stories of several files in one order, prompt by prompt."""
+    if len(systems) == 1:
+        return systems
+    known = {story.record.where: story for system in systems for story in system}
+    records = [[story.record for story in system] for system in systems]
+    return [[known[each.where] for each in system] for system in match(records, records[0], by=by).systems]
 
 
 def _dicts(scores: dict[str, Score]) -> dict[str, Any]:

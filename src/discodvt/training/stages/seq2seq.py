@@ -42,6 +42,8 @@ class Seq2Seq(FromScratch):
 
     def build(self, corpus: Corpus, site: Site) -> Stage:
         model = language_model(self.model, corpus.tokenizer, site.last)
+        if not model.config.is_encoder_decoder:
+            model.config.separator_token_id = corpus.symbols.story_start  # where a writer looks for it
         dropout = DropoutSchedule.over(self.total(len(corpus.train)), self.word_dropout)
         train, valid = corpus.story_feeds(seed=self.seed, dropout=dropout)
         return self.staged(TextObjective(model), train, valid, corpus)

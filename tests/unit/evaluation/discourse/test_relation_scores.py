@@ -92,7 +92,7 @@ def test_every_score_has_interval_count_and_signature():
     told = stories("and", count=7) + stories("so", "although", count=7)
     found = predicted("and", count=7).tolist() + predicted("so", "and", count=7).tolist()
     counted = count_markers(told, np.array(found))
-    scores = score_marker_counts(counted, counted, resamples=60, seed=2)
+    scores = score_marker_counts([counted], counted, resamples=60, seed=2)
     for score in scores.values():
         assert score.low <= score.value + 1e-12
         assert score.value <= score.high + 1e-12
@@ -109,7 +109,7 @@ def test_every_score_has_interval_count_and_signature():
 
 def test_one_story_has_scores_but_no_interval():
     counted = count_markers(stories("and", "so"), predicted("and", "and"))
-    scores = score_marker_counts(counted, counted, resamples=100, seed=0)
+    scores = score_marker_counts([counted], counted, resamples=100, seed=0)
     assert scores["accuracy"].value == 0.5
     assert all(score.low is None and "interval:none" in score.signature for score in scores.values())
 
@@ -117,7 +117,7 @@ def test_one_story_has_scores_but_no_interval():
 def test_two_systems_are_compared_over_the_markers_both_have():
     ours = count_markers(stories("and", "so", count=20), predicted("and", "so", count=20))
     theirs = count_markers(stories("and", "then", count=20), predicted("then", "then", count=20))
-    compared = compare_marker_counts(ours, theirs, ours, resamples=50, seed=0)
+    compared = compare_marker_counts([ours], [theirs], ours, resamples=50, seed=0)
     assert compared["accuracy"].difference == 1.0  # `and` alone
     assert "accuracy-so" not in compared
     assert compared["share-temporal"].difference == -0.5
@@ -126,8 +126,8 @@ def test_two_systems_are_compared_over_the_markers_both_have():
 def test_an_accuracy_of_too_few_pairs_is_not_tested():
     few, enough = (
         compare_marker_counts(
-            count_markers(stories("and", count=count), predicted("and", count=count)),
-            count_markers(stories("and", count=count), predicted("so", count=count)),
+            [count_markers(stories("and", count=count), predicted("and", count=count))],
+            [count_markers(stories("and", count=count), predicted("so", count=count))],
             count_markers(stories("and", count=count), predicted("and", count=count)),
             resamples=50,
             seed=0,

@@ -1,0 +1,134 @@
+"""BART-CVAE as a model: a backbone with one Gaussian latent added at every position of a story (section 4.3).
+
+The posterior reads the story with a copy of the backbone's reader, as DiscoDVT's does; the prior reads the prompt with
+another. Both go through the seam of `discodvt.model.backbones`, so the backbone may be a BART or a causal model.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, GenerationMixin, PreTrainedConfig, PreTrainedModel
+from transformers.configuration_utils import SubConfigSpec
+
+from discodvt.baselines.cvae import GaussianLatent, LatentOutput
+from discodvt.data.subwords import Symbols
+from discodvt.model.backbones import new_backbone
+from discodvt.model.generation import keep_settings
+
+PROJECTION_SCALE = 0.5  # of the latent over that of the embeddings, at first: heard, but not deafening
+
+
+class CVAEConfig(PreTrainedConfig):
+    """A language model (`backbone_config`) and the size of z."""
+
+    model_type = "discodvt-cvae"
+    sub_configs_defaults: ClassVar = {"backbone_config": SubConfigSpec(config_class=AutoConfig, model_type="bart")}
+
+    backbone_config: PreTrainedConfig | dict[str, Any] | None = None
+    posterior_layers: int | None = None
+    separator_token_id: int | None = None
+    latent_dimensions: int = 64
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        super().__post_init__(**kwargs)
+        backbone: Any = self.backbone_config
+        self.is_encoder_decoder = bool(backbone is not None and backbone.is_encoder_decoder)
+        self.tie_word_embeddings = bool(getattr(backbone, "tie_word_embeddings", False))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Without the precision transformers notes in the backbone when it opens one."""
+        output: dict[str, Any] = super().to_dict()
+        if isinstance(output.get("backbone_config"), dict):
+            output["backbone_config"].pop("dtype", None)
+        return output
+
+    @property
+    def backbone(self) -> Any:
+        """The configuration of the language model."""
+        return self.backbone_config
+
+    @property
+    def pad_token_id(self) -> int | None:
+        pad: int | None = getattr(self.backbone_config, "pad_token_id", None)
+        return pad
+
+
+class BartCVAE(PreTrainedModel, GenerationMixin):
+    """Posterior, prior, projection and generator."""
+
+    config: CVAEConfig
+    config_class = CVAEConfig
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _keys_to_ignore_on_load_missing = [r"generator\.final_logits_bias"]  # noqa: RUF012 (the type transformers declares)
+
+    def __init__(self, config: CVAEConfig) -> None:
+        super().__init__(config)
+        backbone = config.backbone
+        self.backbone = new_backbone(backbone, separator=config.separator_token_id)
+        self.posterior = self.backbone.new_posterior(config.posterior_layers)
+        self.prompt_reader = self.backbone.new_posterior(config.posterior_layers)
+        self.generator = self.backbone.new_generator()
+        self.latent = GaussianLatent(int(backbone.hidden_size), config.latent_dimensions)
+        self.post_init()
+        keep_settings(self.generation_config, self.symbols, top_p=0.9)
+
+    @classmethod
+    def from_backbone(cls, language_model: PreTrainedModel, *, config: Any = None, **sizes: Any) -> "BartCVAE":
+        """A new model around an open language model, whose reader starts both networks.
+
+        `config` is the backbone's configuration, where it is to differ from the model's own.
+        """
+        model = cls(CVAEConfig(backbone_config=config or language_model.config, **sizes))
+        model.generator.load_state_dict(language_model.state_dict())
+        for reader in (model.posterior, model.prompt_reader):
+            model.backbone.copy_posterior(model.generator, reader)
+        with torch.no_grad():  # z is of unit variance: each position gets the sum of its dimensions
+            scale = PROJECTION_SCALE * model.backbone.embedding_scale(model.generator)
+            nn.init.normal_(model.latent.projection.weight, std=scale / model.config.latent_dimensions**0.5)
+        return model
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """New parts keep their own initialisation; the readers and the generator see to theirs."""
+
+    @property
+    def symbols(self) -> Symbols:
+        return self.backbone.symbols
+
+    def get_input_embeddings(self) -> nn.Module:
+        embeddings: nn.Module = self.generator.get_input_embeddings()
+        return embeddings
+
+    def get_output_embeddings(self) -> nn.Module:
+        head: nn.Module = self.generator.get_output_embeddings()
+        return head
+
+    def read(
+        self, story_ids: Tensor, story_mask: Tensor, prompt_ids: Tensor, prompt_mask: Tensor, noise: Tensor
+    ) -> LatentOutput:
+        """Stories and prompts [B, T] to posterior, prior, z and KL; noise [B, Z] of zeros gives the posterior mean."""
+        story = self.backbone.read(self.posterior, story_ids, story_mask)
+        prompt = self.backbone.read(self.prompt_reader, prompt_ids, prompt_mask)
+        found: LatentOutput = self.latent(story, story_mask, prompt, prompt_mask, noise)
+        return found
+
+    @torch.no_grad()
+    def draw(self, prompt_ids: Tensor, prompt_mask: Tensor, noise: Tensor) -> Tensor:
+        """z [B, Z] of the prior, from noise [B, Z]: one draw for a whole story."""
+        states = self.backbone.read(self.prompt_reader, prompt_ids, prompt_mask)
+        return self.latent.draw(states, prompt_mask, noise)
+
+    def summed_nll(
+        self, prompt_ids: Tensor, prompt_mask: Tensor, decoder_ids: Tensor, labels: Tensor, z: Tensor
+    ) -> Tensor:
+        """Sum of -log p(y | z, x): the same latent at every position."""
+        latent = self.latent.at_positions(z, decoder_ids.shape[1])
+        states = self.backbone.decode(
+            self.generator, prompt_ids, prompt_mask, decoder_ids, latent, use_cache=False
+        ).last_hidden_state
+        return self.backbone.summed_loss(self.generator, states, labels)
+
+
+AutoConfig.register(CVAEConfig.model_type, CVAEConfig, exist_ok=True)
+AutoModel.register(CVAEConfig, BartCVAE, exist_ok=True)

@@ -1,0 +1,218 @@
+"""Running a plan: a process for each step, several at a time; what is finished is skipped, what was killed resumes.
+
+Each step is `discodvt` itself, started from a server that has loaded the heavy libraries once (`forkserver`; elsewhere
+a new process). Its output goes to `logs/`. A step dies with the grid that started it, so nothing is at work unseen. A
+step that fails is named with its last line; what needs it is left out, all the rest goes on. `times.json` keeps how
+long each step took.
+"""
+
+import json
+import multiprocessing
+import os
+import runpy
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from filelock import FileLock, Timeout
+
+from discodvt.artefacts import LOCK, MANIFEST, REQUEST
+from discodvt.errors import BadRequest, WorkFailed
+from discodvt.experiments.grid_plan import Plan, Step
+from discodvt.resumable import replacing, write_json
+
+LOGS = "logs"
+TIMES = "times.json"
+POLL_SECONDS = 0.5
+PRELOADED = [  # by the server that steps are forked from
+    "torch", "transformers", "accelerate", "spacy", "pyarrow.parquet", "matplotlib.figure", "scipy.stats",
+    "discodvt.experiments.grid_run", "discodvt.training.run", "discodvt.training.recipes",
+    "discodvt.evaluation.codes.study", "discodvt.evaluation.codes.measure",
+    "discodvt.evaluation.discourse.fit_stage", "discodvt.evaluation.discourse.score_stage",
+    "discodvt.evaluation.evaluate_files", "discodvt.writing.writer", "discodvt.discourse.annotate_corpus",
+]  # fmt: skip
+
+State = Literal["start", "tick", "done", "failed", "left out"]
+
+
+class GridEvent(NamedTuple):
+    """What happens to a step, and how long it took."""
+
+    state: State
+    step: Step | None  # None of a tick
+    seconds: float = 0.0
+    message: str = ""
+
+
+@dataclass
+class _Running:
+    step: Step
+    process: Any
+    started: float
+
+
+@dataclass
+class GridRun:
+    """A plan at work; `failed` and `left_out` are there when `run` has ended."""
+
+    plan: Plan
+    jobs: int = 1
+    failed: dict[Step, str] = field(default_factory=dict)
+    left_out: dict[Step, Step] = field(default_factory=dict)  # and the failed step it needs
+
+    def run(self) -> Iterator[GridEvent]:
+        """Work until nothing is left that can be done."""
+        (self.plan.out / LOGS).mkdir(parents=True, exist_ok=True)
+        waiting = [step for step in self.plan.steps if not step.done]
+        running: list[_Running] = []
+        try:
+            while waiting or running:
+                for step in [step for step in waiting if (cause := self._cause(step))]:
+                    waiting.remove(step)
+                    yield GridEvent("left out", step, message=f"needs {cause.name}, which failed")
+                ready = [step for step in waiting if all(before.done for before in step.after)]
+                for step in ready[: self.jobs - len(running)]:
+                    waiting.remove(step)
+                    running.append(self._start(step))
+                    yield GridEvent("start", step)
+                if not running:
+                    continue
+                wait([each.process.sentinel for each in running], timeout=POLL_SECONDS)
+                ended = [each for each in running if each.process.exitcode is not None]
+                for each in ended:
+                    running.remove(each)
+                    yield self._end(each)
+                yield GridEvent("tick", None)
+        finally:
+            for each in running:
+                each.process.terminate()
+            for each in running:
+                each.process.join()
+
+    def _cause(self, step: Step) -> Step | None:
+        """The failed step that this one cannot do without."""
+        for before in step.after:
+            cause = before if before in self.failed else self.left_out.get(before)
+            if cause is not None:
+                self.left_out[step] = cause
+                return cause
+        return None
+
+    def _log(self, step: Step) -> Path:
+        name = "-".join(step.output.relative_to(self.plan.out.absolute()).parts)
+        return self.plan.out / LOGS / f"{name}.log"
+
+    def _start(self, step: Step) -> _Running:
+        threads = max(1, (os.cpu_count() or 1) // self.jobs)
+        process: Any = _context().Process(
+            target=run_command, args=(step.command, self._log(step), threads), daemon=True
+        )
+        process.start()
+        return _Running(step, process, time.perf_counter())
+
+    def _end(self, each: _Running) -> GridEvent:
+        seconds, step = time.perf_counter() - each.started, each.step
+        if each.process.exitcode == 0 and step.done:
+            if step.kind == "train":
+                for last in step.output.glob("last-*"):  # of a finished run nothing will be resumed
+                    shutil.rmtree(last)
+            times = read_times(self.plan.out)
+            write_json(self.plan.out / TIMES, times | {self._log(step).stem: round(seconds, 1)})
+            return GridEvent("done", step, seconds)
+        code = each.process.exitcode
+        killed = f"killed by signal {-code}" if code is not None and code < 0 else ""
+        self.failed[step] = killed or last_line(self._log(step)) or f"exit code {code}"
+        return GridEvent("failed", step, seconds, self.failed[step])
+
+
+def _context() -> Any:
+    """Processes from a server that has loaded what most steps need."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context: Any = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    return context
+
+
+def run_command(words: tuple[str, ...], log: Path, threads: int) -> None:
+    """In a process of its own: `discodvt WORDS`, what it prints goes to a file."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with log.open("ab") as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
+    os.environ |= {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false", "COLUMNS": "200"}
+    import torch
+
+    torch.set_num_threads(threads)
+    print("$ discodvt", " ".join(words), flush=True)
+    if words[0] == "prompts":
+        source, count, target = words[1:]
+        write_prompts(Path(source), int(count), Path(target))
+        return
+    sys.argv = ["discodvt", *words]
+    runpy.run_module("discodvt", run_name="__main__", alter_sys=True)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def write_prompts(corpus: Path, count: int, target: Path) -> None:
+    """The first rows of the test split, which every system writes to."""
+    import pyarrow.parquet as pq
+
+    path = corpus / "test.parquet"
+    if not path.exists():
+        raise BadRequest(f"{corpus}: no test split to write to; prepare it with one")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(target) as partial:
+        pq.write_table(pq.read_table(path)[:count], partial)
+
+
+def last_line(log: Path) -> str:
+    """What a step said last, without the program's name."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.removeprefix("discodvt: ") for line in reversed(lines) if line.strip()), "")
+
+
+def read_times(out: Path) -> dict[str, float]:
+    """Seconds that finished steps took, by the names of their logs."""
+    try:
+        times: dict[str, float] = json.loads((out / TIMES).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return times
+
+
+@contextmanager
+def locked_grid(out: Path) -> Iterator[None]:
+    """One grid at a time in a directory, and none in the output of another stage."""
+    if out.exists() and not out.is_dir():
+        raise BadRequest(f"{out}: a file is in the way; give a directory for the grid")
+    if any((out / name).exists() for name in (MANIFEST, REQUEST)):
+        raise BadRequest(f"{out}: holds the output of another stage; choose another directory")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(out / LOCK, timeout=0)
+        lock.acquire()
+    except Timeout:
+        raise BadRequest(f"{out}: a grid is at work in it; wait for it, or choose another directory") from None
+    except OSError as error:
+        raise WorkFailed(f"{out}: {error.strerror}; give a directory that can be written") from None
+    try:
+        yield
+    finally:
+        lock.release()

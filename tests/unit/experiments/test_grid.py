@@ -1,0 +1,247 @@
+"""Grids: what is shared, what is refused before the first step, what a plan costs, and what a failure leaves alone."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from discodvt.cli.grid import _planned
+from discodvt.errors import BadRequest
+from discodvt.experiments.grid import read_grid
+from discodvt.experiments.grid_costs import _wall, estimate
+from discodvt.experiments.grid_plan import make_plan
+from discodvt.experiments.grid_run import GridRun, locked_grid
+
+ROOT = Path(__file__).parents[3]
+torch.set_num_threads(1)
+
+GRID = """
+seeds = [1, 2]
+main = "DiscoDVT"
+[corpora.toy]
+prepare = ["jsonl", "STORIES"]
+prompts = 4
+[evaluation]
+resamples = 20
+discourse = false
+codes = false
+[stages.pretrain]
+recipe = "tiny/pretrain"
+seed = 42
+set = { SHORT }
+[stages.warm-start]
+recipe = "tiny/warm-start"
+set = { SHORT, "watchdog.grace" = 1.0 }
+[stages.reconstruct]
+recipe = "tiny/reconstruct"
+set = { SHORT, "validation.select_by" = "loss", "watchdog.grace" = 1.0 }
+[stages.prior]
+recipe = "tiny/prior"
+set = { SHORT }
+[stages.seq2seq]
+recipe = "tiny/seq2seq"
+set = { SHORT }
+[systems.BART]
+stages = ["pretrain", "seq2seq"]
+[systems.DiscoDVT]
+stages = ["pretrain", "warm-start", "reconstruct", "prior"]
+[systems."DiscoDVT w/o relations"]
+stages = ["pretrain", "warm-start", { stage = "reconstruct", set = { "loss.relation" = 0.0 } }, "prior"]
+"""
+SHORT = (
+    '"run.steps" = 4, "validation.every_steps" = 2, "run.save_every_steps" = 1, "run.tensorboard" = false, '
+    '"batch.stories_per_step" = 4, "batch.stories_per_micro_batch" = 4'
+)
+
+
+@pytest.fixture
+def stories(tmp_path) -> Path:
+    path = tmp_path / "stories.jsonl"
+    made = subprocess.run([sys.executable, ROOT / "recipes/tiny/stories.py", "120"], capture_output=True, check=True)
+    path.write_bytes(made.stdout)
+    return path
+
+
+@pytest.fixture
+def written(tmp_path, stories):
+    def write(text: str = GRID, name: str = "grid.toml") -> Path:
+        path = tmp_path / name
+        path.write_text(text.replace("STORIES", str(stories)).replace("SHORT", SHORT))
+        return path
+
+    return write
+
+
+def planned(path: Path, out: Path):
+    return make_plan(read_grid(path), out)
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("recipes/*/*grid.toml")), ids=lambda path: path.stem)
+def test_every_grid_of_the_project_has_a_plan_with_all_systems(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = planned(path, tmp_path / "out")
+    systems = {row.system for row in plan.rows}
+    assert systems >= {"Seq2Seq", "BART", "BART-LM", "BART-CVAE", "DiscoDVT"}
+    assert systems >= {f"DiscoDVT w/o {part}" for part in ("relations", "entropy", "warm start")}
+    written = [step.recipe for row in plan.rows for cell in row.cells for step in cell.stories.after if step.recipe]
+    priors = {recipe.model.init for recipe in written if recipe.stage == "prior"}
+    assert len(priors) == len(
+        [recipe for recipe in {id(each): each for each in written}.values() if recipe.stage == "prior"]
+    )
+
+
+def test_seq2seq_takes_subwords_and_no_weights_from_the_backbone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = planned(Path("tiny/grid"), tmp_path / "out")
+    (row,) = (row for row in plan.rows if row.system == "Seq2Seq")
+    assert [step.recipe.stage for step in row.cells[0].trainings] == ["seq2seq"]
+    (row,) = (row for row in plan.rows if row.system == "BART-LM")
+    assert [step.recipe.stage for step in row.cells[0].trainings] == ["pretrain", "language-model", "seq2seq"]
+
+
+def test_what_chains_have_in_common_is_made_once(written, tmp_path):
+    plan = planned(written(), tmp_path / "out")
+    kinds = [step.kind for step in plan.steps]
+    stages = sorted(step.recipe.stage for step in plan.steps if step.recipe)
+    assert stages == ["pretrain"] + ["prior"] * 4 + ["reconstruct"] * 4 + ["seq2seq"] * 2 + ["warm-start"] * 2
+    once = {"prepare": 1, "annotate": 1, "prompts": 1}
+    expected = once | {"generate": 6, "evaluate": 3, "compare": 2}
+    assert {kind: kinds.count(kind) for kind in expected} == expected
+    places = {step.output: number for number, step in enumerate(plan.steps)}
+    assert all(places[before.output] < places[step.output] for step in plan.steps for before in step.after)
+
+
+def test_a_change_concerns_only_what_comes_after_it(written, tmp_path):
+    before = {step.output for step in planned(written(), tmp_path / "out").steps}
+    changed = GRID.replace('recipe = "tiny/prior"', 'recipe = "tiny/prior"\nseed = 7')
+    after = {step.output for step in planned(written(changed), tmp_path / "out").steps}
+    gone = {path.relative_to(tmp_path / "out").parts[0] for path in before - after}
+    assert gone == {"train", "generate", "evaluate", "compare"}
+    assert all("prior" in path.name for path in before - after if path.parts[-3] == "train")
+    elsewhere = {step.output.name for step in planned(written(), tmp_path / "other").steps}
+    assert elsewhere == {path.name for path in before}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('main = "DiscoDVT"', 'main = "DiscDVT"', "no system 'DiscDVT'; did you mean 'DiscoDVT'?"),
+        ('["pretrain", "seq2seq"]', '["pretrain", "seq3seq"]', "no stage 'seq3seq'; did you mean 'seq2seq'?"),
+        ('"loss.relation" = 0.0', '"loss.relations" = 0.0', "loss.relations: unknown key"),
+        ("seeds = [1, 2]", "seeds = [1, 1]", "seeds: a seed is there twice"),
+        ("prompts = 4", 'corpus = "x"', "corpora.toy: give one of prepare and corpus"),
+        ('recipe = "tiny/prior"', 'recipe = "tiny/priors"', "no such recipe"),
+        ("resamples = 20", "resample = 20", "evaluation.resample: unknown key"),
+        (
+            '"seq2seq"]',
+            '"prior", "seq2seq"]',
+            "stage prior: starts from pretrain, which leaves a language model; prior needs a DiscoDVT",
+        ),
+        ('["pretrain", "seq2seq"]', '["pretrain", "warm-start", "seq2seq"]', "seq2seq needs a language model"),
+        ('"loss.relation" = 0.0', '"model.init" = "{warmstart}"', "{warmstart} names no stage"),
+    ],
+)
+def test_a_wrong_grid_is_one_line_before_the_first_step(written, tmp_path, old, new, said):
+    with pytest.raises(BadRequest) as caught:
+        planned(written(GRID.replace(old, new)), tmp_path / "out")
+    assert said in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_estimate_has_every_step_and_no_more_than_the_jobs_at_a_time(written, tmp_path):
+    plan = planned(written(), tmp_path / "out")
+    costs = estimate(plan, jobs=2)
+    assert all(costs.seconds[step] > 0 and costs.bytes[step] > 0 for step in plan.steps)
+    assert sum(costs.seconds.values()) / 2 <= costs.wall <= sum(costs.seconds.values())
+    assert _wall(plan, costs.seconds, 1) == pytest.approx(sum(costs.seconds.values()))
+    assert _planned(plan, costs).row_count == len({step.kind for step in plan.steps}) + 1
+
+
+def run(path: Path, out: Path, *more: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "discodvt", "grid", str(path), "--out", str(out), "--jobs", "2", *more]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def tables(out: Path) -> dict[str, str]:
+    found = {str(path.relative_to(out)): path.read_text() for path in out.glob("report/*/*/tables/*")}
+    return found | {"scores": (out / "report" / "toy" / "scores.json").read_text()}
+
+
+def test_a_grid_killed_three_times_ends_with_the_same_tables(written, tmp_path):
+    path = written(GRID.replace("seeds = [1, 2]", "seeds = [1]"))
+    whole = run(path, tmp_path / "whole")
+    _, said = whole.communicate(timeout=900)
+    assert whole.returncode == 0, said
+    for kind in ("annotate", "train", "generate"):  # killed when the first of a kind has begun
+        work = run(path, tmp_path / "killed")
+        deadline = time.monotonic() + 600
+        while not list((tmp_path / "killed" / kind).glob("*/*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+            assert work.poll() is None
+        work.send_signal(signal.SIGKILL)
+        work.communicate()
+    assert not (tmp_path / "killed" / "report").exists()
+    last = run(path, tmp_path / "killed")
+    _, said = last.communicate(timeout=900)
+    assert last.returncode == 0, said
+    assert tables(tmp_path / "killed") == tables(tmp_path / "whole")
+    page = (tmp_path / "killed" / "report" / "toy" / "main" / "report.html").read_text()
+    assert "DiscoDVT w/o relations" in page
+    assert "draws trainings with replacement" in page
+    again = run(path, tmp_path / "killed")
+    _, said = again.communicate(timeout=300)
+    assert again.returncode == 0
+    assert ": done in" not in said  # nothing is made twice
+
+
+def test_a_failed_step_is_named_and_the_rest_goes_on(written, tmp_path):
+    """A disk that is full for one cell; the others are complete, and are reported."""
+    text = GRID.replace("seeds = [1, 2]", "seeds = [1]").replace(
+        '["pretrain", "seq2seq"]', '["pretrain", { stage = "seq2seq", set = { "optimizer.learning_rate" = 1e38 } }]'
+    )
+    text = text[: text.index('[systems."DiscoDVT w/o')]
+    work = run(written(text), tmp_path / "out", "--json")
+    said, errors = work.communicate(timeout=900)
+    assert work.returncode == 1
+    found = json.loads(said)
+    assert [step["step"] for step in found["failed"]] == ["toy: train seq2seq-1"]
+    assert found["left_out"] == ["toy: generate BART-1", "toy: evaluate BART", "toy: compare BART"]
+    assert errors.strip().splitlines()[-1].startswith("discodvt: toy: train seq2seq-1: ")
+    page = (tmp_path / "out" / "report" / "toy" / "main" / "report.html").read_text()
+    assert "Not complete, and so not here: BART" in page
+
+
+def test_a_full_disk_in_one_step_loses_nothing_that_is_finished(written, tmp_path, monkeypatch):
+    text = GRID.replace("seeds = [1, 2]", "seeds = [1]")
+    plan = planned(written(text[: text.index("[systems.DiscoDVT]")].replace('main = "DiscoDVT"', "")), tmp_path / "out")
+    (tmp_path / "out" / "annotate").mkdir(parents=True)
+    (tmp_path / "out" / "annotate" / "toy").write_text("in the way")  # what a full disk does to a directory
+    work = GridRun(plan)
+    events = list(work.run())
+    assert [event.step.kind for event in events if event.state == "done"] == ["prepare"]
+    assert [step.kind for step in work.failed] == ["annotate"]
+    assert len(work.left_out) == len(plan.steps) - 2
+    (tmp_path / "out" / "annotate" / "toy").unlink()
+    kinds = [event.step.kind for event in GridRun(plan).run() if event.state == "done"]
+    assert kinds[0] == "annotate"
+    assert len(kinds) == len(plan.steps) - 1
+
+
+def test_one_grid_at_a_time_works_in_a_directory(tmp_path):
+    with (
+        locked_grid(tmp_path / "out"),
+        pytest.raises(BadRequest, match="a grid is at work in it"),
+        locked_grid(tmp_path / "out"),
+    ):
+        pass
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "stage.json").write_text("{}")
+    with pytest.raises(BadRequest, match="the output of another stage"), locked_grid(tmp_path / "other"):
+        pass

@@ -21,6 +21,7 @@ from discodvt.cli import (
     doctor,
     evaluate,
     generate,
+    judge,
     prepare,
     recipes,
     report,
@@ -45,6 +46,7 @@ app.command("search")(search.search)
 app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(discourse.app, name="discourse")
+app.add_typer(judge.app, name="judge")
 app.command("report")(report.report)
 app.add_typer(codes.app, name="codes")
 app.add_typer(bench.app, name="bench")

@@ -128,7 +128,14 @@ def markdown(table: Table) -> str:
     """GitHub's tables: best in bold, intervals in brackets."""
     text = escaping.markdown_cell
     lines = [f"**{escaping.markdown(table.title)}.** {escaping.markdown(table.note)}", ""]
-    lines += [_line([text(table.corner), *(text(column.heading) for column in table.columns)])]
+    names = [column.name for column in table.columns]
+    heads = (
+        f"{column.group} {column.heading}"
+        if names.count(column.name) > 1
+        else column.heading  # without a row of groups
+        for column in table.columns
+    )
+    lines += [_line([text(table.corner), *map(text, heads)])]
     lines += [_line(["---", *("---:" for _ in table.columns)])]
     for heading, rows in table.blocks:
         if heading:

@@ -75,17 +75,17 @@ class Session:
         self.simulated = simulated
         self.clock = clock
         prefix = SIMULATED if simulated else ""
-        self._answers = GrowingFile(study.path / f"{prefix}{ANSWERS}")
-        self._judges = GrowingFile(study.path / f"{prefix}{JUDGES}")
+        answers, judges = study.path / f"{prefix}{ANSWERS}", study.path / f"{prefix}{JUDGES}"
         self._given: dict[str, _Given] = {}
         self._judged: dict[str, set[str]] = defaultdict(set)  # item -> judges who answered it
         self._leased: dict[str, dict[str, float]] = defaultdict(dict)  # item -> judge -> until
         self._orders: dict[str, tuple[list[str], list[str], list[bool]]] = {}
-        for judge in read_judges(self._judges.path, study):
+        for judge in read_judges(judges, study):
             self._given[judge.judge] = _Given(judge)
-        for answer in read_answers(self._answers.path, study, simulated=simulated):
+        for answer in read_answers(answers, study, simulated=simulated):
             if answer.judge in self._given:
                 self._note(answer)
+        self._answers, self._judges = GrowingFile(answers), GrowingFile(judges)
 
     def close(self) -> None:
         self._answers.close()

@@ -1,5 +1,6 @@
 """A page as a reader meets it in a real browser."""
 
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,8 @@ class Reader:
         self.complaints: list[str] = []
         self.requests: list[str] = []
 
-    def open(self, path: Path, *, dark: bool = False, width: int = 1200, height: int = 900) -> "Page":
-        """Load a page, the one before is closed."""
+    def open(self, path: Path | str, *, dark: bool = False, width: int = 1200, height: int = 900) -> "Page":
+        """Load a page, a file or an address; the one before is closed."""
         if self._page is not None:
             self._page.close()
         self.complaints, self.requests = [], []
@@ -26,12 +27,25 @@ class Reader:
         self._page.on("console", self._hear)
         self._page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self._page.on("request", lambda request: self.requests.append(request.url))
-        self._page.goto(path.resolve().as_uri())
+        self._page.goto(path if isinstance(path, str) else path.resolve().as_uri())
         return self._page
 
     def _hear(self, message: "ConsoleMessage") -> None:
         if message.type in ("error", "warning", "assert"):
             self.complaints.append(message.text)
+
+
+def serious_faults(page: "Page") -> list[str]:
+    """What axe-core finds wrong with a page for people who cannot see or point, serious or worse."""
+    script = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    page.evaluate(f"() => {{ {script} }}")  # as the debugger does it, which no policy of the page forbids
+    found = page.evaluate("axe.run()")["violations"]
+    return [
+        f"{each['id']}: {node['html']}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
 
 
 def is_inside(page: "Page", selector: str) -> bool:

@@ -22,6 +22,7 @@ from discodvt.cli import (
     evaluate,
     generate,
     grid,
+    judge,
     prepare,
     recipes,
     report,
@@ -49,6 +50,7 @@ app.command("grid")(grid.grid)
 app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(discourse.app, name="discourse")
+app.add_typer(judge.app, name="judge")
 app.command("report")(report.report)
 app.add_typer(codes.app, name="codes")
 app.add_typer(bench.app, name="bench")

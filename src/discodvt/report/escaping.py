@@ -45,6 +45,7 @@ def markdown_cell(text: str) -> str:
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "¶": r"\P{}", "†": r"$^\dagger$"}
+_LATEX |= {"κ": r"$\kappa$", "α": r"$\alpha$"}
 _LATEX |= {sign: "\\" + sign for sign in "&%$#_{}"} | {"–": "--", "−": "$-$", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 _LATEX |= dict.fromkeys([chr(picture) for picture in _PICTURES.values()], "?")  # LaTeX fonts have no pictures
 _LATEX_SIGNS = re.compile("|".join(map(re.escape, _LATEX)))

@@ -10,6 +10,7 @@ from discodvt.report.code_section import code_section
 from discodvt.report.discourse_section import discourse_section
 from discodvt.report.drawing import Drawing
 from discodvt.report.example_section import example_section
+from discodvt.report.human_section import human_section
 from discodvt.report.pages import ReportSection, report_page
 from discodvt.report.score_cells import Dataset, check_scale
 from discodvt.report.score_sections import comparison_section, score_sections
@@ -77,6 +78,7 @@ def _sections(systems: Sequence[ReportedSystem], paper: Dataset | None, examples
     found = (
         comparison_section(systems),
         discourse_section(systems, human, colors, paper),
+        human_section(systems, paper),
         code_section(systems, colors),
         example_section(systems, count=examples),
     )

@@ -156,11 +156,11 @@ def check_scale(systems: Sequence[ReportedSystem], dataset: Dataset) -> None:
 
 def paper_block(table: str, columns: Sequence[Column], dataset: Dataset | None) -> list[tuple[str, list[TableRow]]]:
     """The paper's rows of a table under a heading that says so; none where they were not asked for or do not exist."""
-    held = _tables()[table]
+    held = paper_tables()[table]
     if dataset is None or dataset not in held:
         return []
     stars = dict(zip(held["columns"], held.get("stars", {}).get(dataset, []), strict=False))
-    tip = f"{_tables()['source']}, Table {held['table']}"
+    tip = f"{paper_tables()['source']}, Table {held['table']}"
     rows = []
     for name, *printed in held[dataset]:
         known = dict(zip(held["columns"], printed, strict=True))
@@ -180,6 +180,7 @@ def paper_block(table: str, columns: Sequence[Column], dataset: Dataset | None) 
 
 
 @cache
-def _tables() -> dict[str, Any]:
+def paper_tables() -> dict[str, Any]:
+    """The paper's tables, by what they show."""
     tables: dict[str, Any] = json.loads((files("discodvt.report") / "paper_tables.json").read_text(encoding="utf-8"))
     return tables

@@ -18,7 +18,9 @@ from discodvt.evaluation.scores import Mode
 WITHOUT = " w/o "
 # The stages a report reads and the file each leaves; named here because their modules load PyTorch.
 EVALUATE, DISCOURSE, STUDY, MEASURE = "evaluate", "discourse-score", "codes study", "codes measure"
+HUMAN = "judge score"
 CONTENTS = {EVALUATE: SCORES, DISCOURSE: "discourse.json", STUDY: "codes.json", MEASURE: "figures.json"}
+CONTENTS |= {HUMAN: "scores.json"}
 
 
 @dataclass(frozen=True, slots=True)

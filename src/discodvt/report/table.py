@@ -123,7 +123,12 @@ def _winner(cells: Sequence[Cell], better: Direction) -> Cell | None:
 
 def markdown(table: Table) -> str:
     """GitHub's tables: best in bold, intervals in brackets."""
-    return _templates().get_template("table.md").render(table=table)
+    names = [column.name for column in table.columns]  # a column of several groups needs their names: no row has them
+    headings = [
+        f"{column.group} {column.heading}" if names.count(column.name) > 1 else column.heading
+        for column in table.columns
+    ]
+    return _templates().get_template("table.md").render(table=table, headings=headings)
 
 
 def latex(table: Table) -> str:

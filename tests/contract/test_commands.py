@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
@@ -42,10 +43,14 @@ def words_of(line: str) -> list[str]:
     return shlex.split(line, comments=True)
 
 
+@cache
+def program() -> Any:
+    return typer.main.get_command(app)
+
+
 def find_command(words: list[str]) -> tuple[Any, Any, list[str]]:
     """The command some words name, its context's parent, and the words left for it."""
-    command: Any = typer.main.get_command(app)
-    parent = None
+    command, parent = program(), None
     rest = words
     while (
         hasattr(command, "commands") and rest and not rest[0].startswith("-") and not is_placeholder(command, rest[0])

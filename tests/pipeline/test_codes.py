@@ -3,13 +3,13 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
+from functools import partial
 from html import unescape
 from pathlib import Path
 
 import numpy as np
+import program
 import pytest
 import torch
 from pipeline.toy_corpus import write_corpus
@@ -32,6 +32,7 @@ from discodvt.training.stages.prior import save_plans
 from discodvt.training.stages.reconstruct import LatentObjective, RelationLoss, TemperatureSchedule
 
 CODES, POSITIONS = 12, 64
+run = partial(program.run, "codes")
 QUICK = {"split": "valid", "train_stories": 40, "resamples": 20, "story_tokens": POSITIONS, "prompt_tokens": 8}
 
 
@@ -274,11 +275,6 @@ def test_lengths_are_those_kept_with_the_model():
     """The storyteller has no manifest: it was studied at the lengths of the paper, 16 and 512."""
     planner = open_planner(STORYTELLER)
     assert (planner.prompt_tokens, planner.story_tokens) == (48, 320)
-
-
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "discodvt", "codes", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 def test_the_command_studies_by_default_prints_json_alone_and_ends_with_2_on_a_wrong_request(home, measured, tmp_path):

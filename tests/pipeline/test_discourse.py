@@ -1,13 +1,12 @@
 """Discourse-level evaluation end to end: a tiny classifier that really learns, its controls, files and refusals."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from program import run
 from transformers import BertConfig, BertModel, BertTokenizer
 
 from discodvt.artefacts import read_manifest
@@ -144,9 +143,8 @@ def test_the_command_writes_what_the_docs_say(corpus, classifier, tmp_path):
     stories.write_text(
         "".join(json.dumps({k: story(n)[k] for k in ("id", "prompt", "story")}) + "\n" for n in (72, 73))
     )
-    command = [sys.executable, "-m", "discodvt", "discourse", "score", stories, "--references", corpus, "--classifier",
-               classifier, "--resamples", 20, "--out", tmp_path / "out", "--json"]  # fmt: skip
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    done = run("discourse", "score", stories, "--references", corpus, "--classifier", classifier,
+               "--resamples", 20, "--out", tmp_path / "out", "--json")  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "out" / "discourse.json").read_text())
     assert json.loads(done.stdout) == found

@@ -1,10 +1,10 @@
 """The evaluate command on files: table, JSON, comparison, its stage directory, wrong requests."""
 
 import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
+import program
 import pytest
 
 from discodvt.artefacts import open_stage, read_manifest
@@ -21,6 +21,7 @@ SENTENCES = (
     "It was a long day.",
 )
 COUNT = 12
+run = partial(program.run, "evaluate")
 
 
 def story(number: int, shift: int = 0) -> str:
@@ -34,11 +35,6 @@ def write(path: Path, *, shift: int = 0, skip: int = 0) -> Path:
     )
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return path
-
-
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "discodvt", "evaluate", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture(scope="module")

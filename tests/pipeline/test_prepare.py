@@ -7,49 +7,23 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import program
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from discodvt.cli import main
 from discodvt.corpus import Example, read_examples, split_files
 
-
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
+run = partial(program.run, "prepare")
 
 
-class Program:
-    """Runs `discodvt prepare` in this process; `words` are its arguments."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self.monkeypatch, self.capsys = monkeypatch, capsys
-
-    def __call__(self, *words: object) -> Answer:
-        self.monkeypatch.setattr(sys, "argv", ["discodvt", "prepare", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        code = stop.value.code
-        return Answer(code if isinstance(code, int) else 0, *self.capsys.readouterr())
-
-    def refused(self, *words: object) -> str:
-        """The one line of a wrong request."""
-        answer = self(*words)
-        assert answer.code == 2, answer
-        assert answer.out == ""
-        assert answer.err.startswith("discodvt: ")
-        assert answer.err.count("\n") == 1
-        return answer.err
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Program:
-    return Program(monkeypatch, capsys)
+def refused(*words: object) -> str:
+    """The one line of a wrong request."""
+    return program.refused(run(*words))
 
 
 def corpus(directory: Path) -> dict[str, list[Example]]:
@@ -80,13 +54,13 @@ def test_the_program_itself(tmp_path: Path) -> None:
     assert answer.stderr == ""
 
 
-def test_wikiplots(tmp_path: Path, run: Program) -> None:
+def test_wikiplots(tmp_path: Path) -> None:
     (tmp_path / "titles").write_text("".join(f"Title {i}\n" for i in range(300)))
     (tmp_path / "plots").write_text("".join(f"One {i}.\nTwo.\n<EOS>\n" for i in range(300)))
     answer = run("wikiplots", tmp_path, tmp_path / "out")
-    assert answer.code == 0
+    assert answer.returncode == 0
     for heading in ("Input len.", "Output len.", "Train", "Val", "Test", "300 read, 300 kept; dropped: nothing"):
-        assert heading in answer.out
+        assert heading in answer.stdout
     found = corpus(tmp_path / "out")
     assert [len(found[split]) for split in ("train", "valid", "test")] == pytest.approx([270, 15, 15], abs=15)
     everything = sorted(
@@ -95,35 +69,37 @@ def test_wikiplots(tmp_path: Path, run: Program) -> None:
     assert everything[1] == Example(id="wikiplots-2", prompt="Title 1", story="One 1. Two.")
 
 
-def test_writingprompts(tmp_path: Path, run: Program) -> None:
+def test_writingprompts(tmp_path: Path) -> None:
     for split in ("train", "valid", "test"):
         (tmp_path / f"{split}.wp_source").write_text(f"[ WP ] {split} café\n", encoding="utf-8")
         (tmp_path / f"{split}.wp_target").write_text(f"It {split} . <newline> End .\n", encoding="utf-8")
-    assert run("writingprompts", tmp_path, tmp_path / "out").code == 0
-    assert run("writingprompts", tmp_path, tmp_path / "bare", "--strip-tags").code == 0
+    assert run("writingprompts", tmp_path, tmp_path / "out").returncode == 0
+    assert run("writingprompts", tmp_path, tmp_path / "bare", "--strip-tags").returncode == 0
     assert corpus(tmp_path / "out")["valid"] == [Example("valid-1", "[ WP ] valid cafe", "It valid . End .")]
     assert corpus(tmp_path / "bare")["test"][0].prompt == "test cafe"
 
 
-def test_books(tmp_path: Path, run: Program) -> None:
+def test_books(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one two three\n" * 50)
-    assert run("books", tmp_path / "a.txt", tmp_path / "out", "--segment-length", 40, "--no-deduplicate").code == 0
+    assert (
+        run("books", tmp_path / "a.txt", tmp_path / "out", "--segment-length", 40, "--no-deduplicate").returncode == 0
+    )
     ((stories,)) = corpus(tmp_path / "out").values()
     assert [len(story.story.split()) for story in stories] == [40, 40, 40]
-    assert "no story was read" in run.refused("books", tmp_path / "a.txt", tmp_path / "none")
+    assert "no story was read" in refused("books", tmp_path / "a.txt", tmp_path / "none")
 
 
-def test_books_by_subwords(tmp_path: Path, run: Program, shared: Path) -> None:
+def test_books_by_subwords(tmp_path: Path, shared: Path) -> None:
     (tmp_path / "a.txt").write_text("an antidisestablishmentarian fox\n" * 90)
     answer = run("books", tmp_path, tmp_path / "out", "--tokenizer", shared / "tokenizer" / "bart", "--no-deduplicate")
-    assert answer.code == 0
+    assert answer.returncode == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert (manifest["config"]["unit"], manifest["config"]["segment_length"]) == ("subwords", 512)
     assert sorted(manifest["inputs"]) == ["a.txt", "merges.txt", "vocab.json"]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
-def test_tables_with_given_splits(tmp_path: Path, run: Program, kind: str) -> None:
+def test_tables_with_given_splits(tmp_path: Path, kind: str) -> None:
     source = tmp_path / "in"
     source.mkdir()
     for split in ("train", "valid", "test"):
@@ -138,76 +114,76 @@ def test_tables_with_given_splits(tmp_path: Path, run: Program, kind: str) -> No
         else:
             pq.write_table(pa.Table.from_pylist([row]), source / f"{split}.parquet")
     options = ("--story-column", "text", "--prompt-from", "title")
-    assert run(kind, source, tmp_path / "out", *options).code == 0
+    assert run(kind, source, tmp_path / "out", *options).returncode == 0
     assert corpus(tmp_path / "out")["valid"] == [Example("valid-1", "T valid", "It valid. Then, it slept.")]
     train, test = (next(source.glob(f"{split}.*")) for split in ("train", "test"))
     first = ("--story-column", "text", "--prompt-from", "first-sentence")
-    assert run(kind, "--train", test, "--test", train, tmp_path / "swapped", *first).code == 0
+    assert run(kind, "--train", test, "--test", train, tmp_path / "swapped", *first).returncode == 0
     assert corpus(tmp_path / "swapped") == {"test": [Example("test-1", "It train.", "Then, it slept.")]}
 
 
-def test_hub_without_its_library(tmp_path: Path, run: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    assert "pip install 'discodvt[hub]'" in run.refused("hf", "some/dataset", tmp_path / "out")
-    assert "expected train=NAME" in run.refused("hf", "some/dataset", tmp_path / "out", "--split-map", "x=y")
+    assert "pip install 'discodvt[hub]'" in refused("hf", "some/dataset", tmp_path / "out")
+    assert "expected train=NAME" in refused("hf", "some/dataset", tmp_path / "out", "--split-map", "x=y")
 
 
-def test_shared_corpora(tmp_path: Path, run: Program, shared: Path) -> None:
+def test_shared_corpora(tmp_path: Path, shared: Path) -> None:
     data = shared / "data"
     tiny = run("jsonl", data / "tiny", tmp_path / "tiny", "--prompt-from", "first-sentence", "--limit", 50, "--json")
-    assert json.loads(tiny.out)["splits"]["valid"]["stories"] == 50
+    assert json.loads(tiny.stdout)["splits"]["valid"]["stories"] == 50
     assert corpus(tmp_path / "tiny")["test"][0].prompt == "Once upon a time, there was a little boy named Tom."
     tales = run("jsonl", data / "tales" / "tales.jsonl.gz", tmp_path / "tales", "--prompt-from", "title", "--json")
-    assert json.loads(tales.out)["kept"] == 1103
+    assert json.loads(tales.stdout)["kept"] == 1103
 
 
-def test_wrong_requests(tmp_path: Path, run: Program) -> None:
+def test_wrong_requests(tmp_path: Path) -> None:
     out = tmp_path / "out"
     good = write_jsonl(tmp_path / "good.jsonl", [{"prompt": "p", "story": "It ran."}])
     bad = tmp_path / "bad.jsonl"
-    assert "none.jsonl: no such file" in run.refused("jsonl", tmp_path / "none.jsonl", out)
+    assert "none.jsonl: no such file" in refused("jsonl", tmp_path / "none.jsonl", out)
     bad.touch()
-    assert "bad.jsonl: the file is empty" in run.refused("jsonl", bad, out)
-    assert "no column `text`; it has prompt, story" in run.refused("jsonl", good, out, "--story-column", "text")
+    assert "bad.jsonl: the file is empty" in refused("jsonl", bad, out)
+    assert "no column `text`; it has prompt, story" in refused("jsonl", good, out, "--story-column", "text")
     bad.write_bytes(good.read_bytes() + b'{"prompt": "\xff"}')
-    assert "bad.jsonl:2: not UTF-8 at byte" in run.refused("jsonl", bad, out)
+    assert "bad.jsonl:2: not UTF-8 at byte" in refused("jsonl", bad, out)
     bad.write_bytes(good.read_bytes() + b'{"prompt": ')
-    assert "bad.jsonl:2: not JSON" in run.refused("jsonl", bad, out)
+    assert "bad.jsonl:2: not JSON" in refused("jsonl", bad, out)
     bad.write_bytes(good.read_bytes() + b'{"prompt": "p", "story": null}')
-    assert "bad.jsonl:2: null in column `story`" in run.refused("jsonl", bad, out)
+    assert "bad.jsonl:2: null in column `story`" in refused("jsonl", bad, out)
     packed = tmp_path / "bad.jsonl.gz"
     packed.write_bytes(gzip.compress(os.urandom(4000).hex().encode())[:-100])
-    assert "bad.jsonl.gz:1: truncated or corrupt" in run.refused("jsonl", packed, out)
+    assert "bad.jsonl.gz:1: truncated or corrupt" in refused("jsonl", packed, out)
     (tmp_path / "titles").write_text("a\nb\n")
     (tmp_path / "plots").write_text("a\n<EOS>\n")
-    assert "titles: 2 titles, but" in run.refused("wikiplots", tmp_path, out)
+    assert "titles: 2 titles, but" in refused("wikiplots", tmp_path, out)
     (tmp_path / "train.wp_source").write_text("a\nb\n")
     (tmp_path / "train.wp_target").write_text("a\n")
-    assert "train.wp_target: 1 lines, but" in run.refused("writingprompts", tmp_path, out)
-    assert "no story is left" in run.refused("jsonl", good, out, "--min-words", 9)
-    assert "expected three shares" in run.refused("jsonl", good, out, "--split", "80/20")
-    assert run("jsonl", good, out).code == 0
-    assert "--overwrite" in run.refused("jsonl", good, out, "--seed", 1)
-    assert "a file is in the way" in run.refused("jsonl", good, bad)
+    assert "train.wp_target: 1 lines, but" in refused("writingprompts", tmp_path, out)
+    assert "no story is left" in refused("jsonl", good, out, "--min-words", 9)
+    assert "expected three shares" in refused("jsonl", good, out, "--split", "80/20")
+    assert run("jsonl", good, out).returncode == 0
+    assert "--overwrite" in refused("jsonl", good, out, "--seed", 1)
+    assert "a file is in the way" in refused("jsonl", good, bad)
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "notes").touch()
-    assert "not made by discodvt" in run.refused("jsonl", good, tmp_path / "theirs", "--overwrite")
+    assert "not made by discodvt" in refused("jsonl", good, tmp_path / "theirs", "--overwrite")
 
 
-def test_the_same_run_twice(tmp_path: Path, run: Program) -> None:
+def test_the_same_run_twice(tmp_path: Path) -> None:
     source = many(tmp_path / "a.jsonl", 50)
-    assert run("jsonl", source, tmp_path / "out").code == 0
+    assert run("jsonl", source, tmp_path / "out").returncode == 0
     first = contents(tmp_path / "out")
     again = run("jsonl", source, tmp_path / "out")
-    assert (again.code, "already complete" in again.out) == (0, True)
-    assert json.loads(run("jsonl", source, tmp_path / "out", "--json").out)["already_complete"]
-    assert run("jsonl", source, tmp_path / "other").code == 0
-    assert run("jsonl", source, tmp_path / "out", "--overwrite").code == 0
+    assert (again.returncode, "already complete" in again.stdout) == (0, True)
+    assert json.loads(run("jsonl", source, tmp_path / "out", "--json").stdout)["already_complete"]
+    assert run("jsonl", source, tmp_path / "other").returncode == 0
+    assert run("jsonl", source, tmp_path / "out", "--overwrite").returncode == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "other") == first
 
 
-def test_killed_and_run_again(tmp_path: Path, run: Program) -> None:
-    source, out = many(tmp_path / "a.jsonl", 12_000), tmp_path / "out"
+def test_killed_and_run_again(tmp_path: Path) -> None:
+    source, out = many(tmp_path / "a.jsonl", 6_000), tmp_path / "out"
     command = [sys.executable, "-m", "discodvt", "prepare", "jsonl", str(source), str(out)]
     process = subprocess.Popen(command)
     while not (out / "train.parquet.partial").exists():
@@ -218,9 +194,9 @@ def test_killed_and_run_again(tmp_path: Path, run: Program) -> None:
     left = {path.name for path in out.iterdir()}
     assert "stage.json" in left
     assert not left & {"manifest.json", "train.parquet"}
-    assert "holds an unfinished `prepare`" in run.refused("jsonl", source, out, "--seed", 1)
-    assert run("jsonl", source, out).code == 0
-    assert run("jsonl", source, tmp_path / "whole").code == 0
+    assert "holds an unfinished `prepare`" in refused("jsonl", source, out, "--seed", 1)
+    assert run("jsonl", source, out).returncode == 0
+    assert run("jsonl", source, tmp_path / "whole").returncode == 0
     assert contents(out) == contents(tmp_path / "whole")
 
 

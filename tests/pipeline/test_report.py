@@ -2,11 +2,11 @@
 
 import json
 import re
-import subprocess
-import sys
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
+import program
 import pytest
 from pipeline.toy_runs import discourse_run, measure_run, stories, study_run, write_runs
 
@@ -15,10 +15,7 @@ from discodvt.errors import BadRequest
 from discodvt.evaluation.evaluate_files import evaluate_files
 from discodvt.report.report_stage import write_report
 
-
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "discodvt", "report", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+run = partial(program.run, "report")
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +127,7 @@ def test_wrong_requests_end_in_one_line_and_exit_code_2(tmp_path: Path) -> None:
         (["torn"], "not readable as JSON"),
         (["corpus"], "made by `prepare`; a report is made of `evaluate`"),
         (["a", "b"], "scored against other references than"),
-        (["a", "code"], "--look-back differs"),
+        (["a", "code"], "`look_back` differs"),
         (["x=a", "x=c"], "system 'x' has other evaluate results"),
         (["x=m1", "x=m2"], "system 'x' has other codes measure results"),
         (["d1", "d2"], "another classifier"),

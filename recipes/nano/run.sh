@@ -1,25 +1,24 @@
 #!/bin/sh
 # The storyteller that ships, from raw text to a writer, and what it is measured against.
-# usage: recipes/nano/run.sh DATA    (DATA has tiny/ and tales/: see src/discodvt/assets/storyteller/README.md)
+# usage: recipes/nano/run.sh DATA SAMPLER    (DATA has tiny/ and tales/; SAMPLER is the folder of the story model's
+# weights.npz and sample.py: see src/discodvt/assets/storyteller/README.md)
 set -e
+data=$1 sampler=$2 here=$(dirname "$0")
 mkdir -p runs/nano
-cat "$1/tiny/train.jsonl.gz" "$1/tales/tales.jsonl.gz" > runs/nano/train.jsonl.gz
-discodvt prepare jsonl runs/nano/corpus --prompt-from opening-or-title --max-words 280 \
-    --train runs/nano/train.jsonl.gz --valid "$1/tiny/valid.jsonl.gz" --test "$1/tiny/test.jsonl.gz"
+python "$here/backbone.py" "$sampler/weights.npz" runs/nano/backbone \
+    --words-of "$data/tales/tales.jsonl.gz" --at-least 60 --positions 576
+[ -e runs/nano/more.jsonl ] || python "$here/more_stories.py" "$sampler" runs/nano/more.jsonl --seed 11 --minutes 30
+python "$here/data.py" "$data" runs/nano/raw --more runs/nano/more.jsonl
+discodvt prepare jsonl runs/nano/corpus --train runs/nano/raw/train.jsonl --valid runs/nano/raw/valid.jsonl \
+    --test runs/nano/raw/test.jsonl
 discodvt annotate runs/nano/corpus runs/nano/annotated --workers 2
-for stage in backbone first-codes reconstruct prior; do
-    discodvt train "recipes/nano/$stage.toml" --resume
+for stage in codes generator prior; do
+    discodvt train "$here/$stage.toml" --resume
 done
+python "$here/join.py" runs/nano/generator runs/nano/prior runs/nano/writer
 
-# The same steps without a plan, and without the relation loss.
-discodvt train recipes/nano/seq2seq.toml --resume --set out=runs/nano/first-seq2seq --set model.init=runs/nano/backbone \
-    --set run.steps=1600 --set optimizer.learning_rate=1e-3
-discodvt train recipes/nano/seq2seq.toml --resume
-discodvt train recipes/nano/first-codes.toml --resume --set out=runs/nano/first-no-relations --set loss.relation=0
-discodvt train recipes/nano/reconstruct.toml --resume --set out=runs/nano/no-relations \
-    --set model.init=runs/nano/first-no-relations --set loss.relation=0
+# The same backbone, data and steps without a plan.
+discodvt train "$here/seq2seq.toml" --resume
 
-discodvt codes measure runs/nano/writer runs/nano/annotated runs/nano/measured \
-    --against runs/nano/seq2seq --without-relations runs/nano/no-relations
-discodvt codes study runs/nano/writer runs/nano/annotated runs/nano/codes
-python recipes/nano/compare.py runs/nano/writer runs/nano/seq2seq runs/nano/annotated runs/nano/judge --temperature 0.7 --repetition-penalty 1.08
+discodvt codes measure runs/nano/writer runs/nano/annotated runs/nano/measured --against runs/nano/seq2seq
+discodvt codes study runs/nano/writer runs/nano/annotated runs/nano/meanings

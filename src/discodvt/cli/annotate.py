@@ -8,7 +8,6 @@ import typer
 from discodvt.cli.console import err, out, print_json, progress
 from discodvt.cli.places import On, Resources, Workers
 from discodvt.errors import BadRequest
-from discodvt.executors import Place
 
 
 def annotate(
@@ -39,14 +38,14 @@ def annotate(
     elif show is not None:
         _show(show, html, (parser, language), overwrite=overwrite, as_json=json)
     elif corpus is not None and target is not None:
-        place = Place(on, workers, resources)
+        place = {"workers": workers, "on": on, "resources": resources}
         _annotate_corpus(corpus, target, (parser, language), place, overwrite=overwrite, as_json=json)
     else:
         raise BadRequest("no OUT directory; discodvt annotate CORPUS OUT")
 
 
 def _annotate_corpus(
-    corpus: Path, target: Path, reader: tuple[str, str], place: Place, *, overwrite: bool, as_json: bool
+    corpus: Path, target: Path, reader: tuple[str, str], place: dict[str, Any], *, overwrite: bool, as_json: bool
 ) -> None:
     from discodvt.discourse.annotate_corpus import annotate_corpus
     from discodvt.report.charts import marker_shares, write_relation_chart
@@ -59,7 +58,7 @@ def _annotate_corpus(
 
         parser, language = reader
         result = annotate_corpus(
-            corpus, target, parser=parser, language=language, place=place, overwrite=overwrite, progress=advance
+            corpus, target, parser=parser, language=language, overwrite=overwrite, progress=advance, **place
         )
     facts = result.facts
     relations: dict[str, int] = {}

@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 
 from discodvt.cli.console import err, out, print_json
+from discodvt.cli.places import On, Resources, Workers
 from discodvt.cli.score_table import interval, number, score_table
 
 ARROWS = {"higher": "↑", "lower": "↓", "none": ""}
@@ -28,6 +29,9 @@ def evaluate(
         int, typer.Option(min=0, help="Bootstrap resamples for the intervals; 0: no intervals.")
     ] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the resamples.")] = 0,
+    workers: Workers = None,
+    on: On = "local",
+    resources: Resources = "",
     target: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write scores.json there.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what DIR holds.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")] = False,
@@ -52,6 +56,9 @@ def evaluate(
         resamples=resamples,
         seed=seed,
         overwrite=overwrite,
+        workers=workers,
+        on=on,
+        resources=resources,
     )
     if found["dropped"]:
         err.print(f"{found['dropped']} stories without a reference left out")

@@ -19,6 +19,7 @@ from discodvt.evaluation.metric import Direction, Floats, Metric, Unit, Weights
 from discodvt.evaluation.metrics.repetition import LookBack
 from discodvt.evaluation.metrics.word_tokens import Text
 from discodvt.evaluation.scores import RESAMPLES, Mode, Score, metrics_of, read_systems, score
+from discodvt.executors import Executor
 
 FOLDS = 10
 ROUNDING = 1e-12  # differences of scores closer than this are equal
@@ -63,10 +64,11 @@ def compare(
     mauve_model: str | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    executor: Executor | None = None,
 ) -> dict[str, Comparison]:
     """Compare two systems' stories to the same prompts, against the same references, score by score."""
     known = finishes if finishes is not None else (None, None)
-    (first, second), reference = read_systems([a, b], references, finishes=known, prompts=prompts)
+    (first, second), reference = read_systems([a, b], references, finishes=known, prompts=prompts, executor=executor)
     resampler = make_resampler(len(references), prompts, resamples=resamples, seed=seed)
     folds = fixed_folds(resampler, prompts)
     sides = (

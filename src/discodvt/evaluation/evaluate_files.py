@@ -19,6 +19,7 @@ from discodvt.evaluation.intervals import make_resampler, need_spread
 from discodvt.evaluation.matching import Match, MatchedStories, StoryLine, match, read_story_lines, reference_file
 from discodvt.evaluation.metrics.repetition import LookBack
 from discodvt.evaluation.scores import Mode, evaluate
+from discodvt.executors import Place, open_executor
 
 SCORES = "scores.json"
 PAIRS = "pairs.jsonl"
@@ -39,12 +40,16 @@ def evaluate_files(
     resamples: int,
     seed: int = 0,
     overwrite: bool = False,
+    workers: int | None = None,
+    on: str = "local",
+    resources: str = "",
 ) -> dict[str, Any]:
-    """Score a file of stories.
+    """Score a file of stories; texts are cut into words in shards (`Place` of `discodvt.executors` says where).
 
     {"stories", "dropped", "unused" (references), "mode", "names", "scores", "comparison" (None for one system),
     "utilisation" (of the plans the stories were written from; None where one has none)}
     """
+    place = Place(on, workers, resources)
     references = reference_file(references, split)
     drawing = {"resamples": resamples, "seed": seed}
     settings = {"mode": mode, "look_back": look_back, "mauve_model": mauve_model} | drawing
@@ -54,13 +59,13 @@ def evaluate_files(
     prompts = _prompts(pairs.systems[0], by)
     need_spread(make_resampler(len(pairs.references), prompts, **drawing), stories)
     if out is None:
-        return _scores(pairs, settings | {"prompts": prompts})
+        return _scores(pairs, settings | {"prompts": prompts}, place)
     matching = {"match": by, "drop_unmatched": drop_unmatched}
     config = settings | matching | {"files": {role: file_hash(path) for role, path in files.items()}}
     with open_stage(out, "evaluate", config=config, inputs=list(files.values()), overwrite=overwrite) as stage:
         if not stage.complete:
             try:
-                scores = _scores(pairs, settings | {"prompts": prompts})
+                scores = _scores(pairs, settings | {"prompts": prompts}, place)
             except BadRequest:
                 stage.abandon()
                 raise
@@ -72,15 +77,16 @@ def evaluate_files(
         return found
 
 
-def _scores(pairs: MatchedStories, settings: dict[str, Any]) -> dict[str, Any]:
+def _scores(pairs: MatchedStories, settings: dict[str, Any], place: Place) -> dict[str, Any]:
     references = [story.story for story in pairs.references]
     texts = [[story.story for story in system] for system in pairs.systems]
     finishes = [_finishes(system) for system in pairs.systems]
-    scores = evaluate(texts[0], references, finishes=finishes[0], **settings)
-    compared = None
-    if len(texts) == 2:
-        known = (finishes[0], finishes[1]) if finishes[0] is not None and finishes[1] is not None else None
-        compared = compare(texts[0], texts[1], references, finishes=known, **settings)
+    with open_executor(place) as executor:
+        scores = evaluate(texts[0], references, finishes=finishes[0], executor=executor, **settings)
+        compared = None
+        if len(texts) == 2:
+            known = (finishes[0], finishes[1]) if finishes[0] is not None and finishes[1] is not None else None
+            compared = compare(texts[0], texts[1], references, finishes=known, executor=executor, **settings)
     return {
         "stories": len(references),
         "dropped": pairs.dropped,

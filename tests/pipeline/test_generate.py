@@ -255,7 +255,7 @@ def test_workers_write_what_one_process_writes_and_either_goes_on_from_the_other
         return path.read_bytes(), path.with_name(path.name + ".manifest.json").read_bytes()
 
     code, _, err = run(*request, "--output", shared, "--workers", 2)
-    assert (code, err) == (0, f"150 stories in {shared}\n")
+    assert (code, err.startswith("150 stories in ")) == (0, True)
     assert kept(shared) == kept(whole)
     lines = whole.read_bytes().splitlines(keepends=True)
     request_file = json.loads(kept(whole)[1])

@@ -10,7 +10,6 @@ from discodvt.cli.console import err, out, print_json, progress
 from discodvt.cli.options import Json
 from discodvt.cli.places import On, Resources, Workers
 from discodvt.errors import BadRequest
-from discodvt.executors import Place
 
 
 def annotate(
@@ -41,14 +40,14 @@ def annotate(
     elif show is not None:
         _show(show, html, (parser, language), overwrite=overwrite, as_json=json)
     elif corpus is not None and target is not None:
-        place = Place(on, workers, resources)
+        place = {"workers": workers, "on": on, "resources": resources}
         _annotate_corpus(corpus, target, (parser, language), place, overwrite=overwrite, as_json=json)
     else:
         raise BadRequest("no OUT directory; discodvt annotate CORPUS OUT")
 
 
 def _annotate_corpus(
-    corpus: Path, target: Path, reader: tuple[str, str], place: Place, *, overwrite: bool, as_json: bool
+    corpus: Path, target: Path, reader: tuple[str, str], place: dict[str, Any], *, overwrite: bool, as_json: bool
 ) -> None:
     from discodvt.discourse.annotate_corpus import annotate_corpus
     from discodvt.report.charts import marker_shares, write_relation_chart
@@ -60,9 +59,9 @@ def _annotate_corpus(
             *(corpus, target),
             parser=parser,
             language=language,
-            place=place,
             overwrite=overwrite,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
+            **place,
         )
     facts = result.facts
     relations = sum((Counter(split["relations"]) for split in facts.values()), Counter[str]())

@@ -12,7 +12,6 @@ from rich.text import Text
 from discodvt.cli.console import err, out, print_line, progress
 from discodvt.cli.places import On, Resources, Workers
 from discodvt.errors import BadRequest, Interrupted
-from discodvt.executors import Place
 
 if TYPE_CHECKING:
     from discodvt.writing import Request, SamplingParams, Story, StoryWriter
@@ -114,7 +113,9 @@ def generate(
                 output=output,
                 overwrite=overwrite,
                 model=model,
-                place=Place(on, workers, resources),
+                workers=workers,
+                on=on,
+                resources=resources,
             )
         shown = _show_all(stories, total, view, keep=html is not None)
     if html is not None:

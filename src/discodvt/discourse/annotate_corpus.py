@@ -21,7 +21,7 @@ from discodvt.corpus.records import notes_of, row_count
 from discodvt.discourse.annotator import Annotator
 from discodvt.discourse.languages import load_language
 from discodvt.errors import DiscoError, WorkFailed
-from discodvt.executors import HERE, Place, open_executor, run_shards
+from discodvt.executors import Place, open_executor, run_shards
 
 STORIES_PER_SHARD = 64
 SHARDS = "shards"
@@ -68,7 +68,9 @@ def annotate_corpus(
     *,
     parser: str = "bundled",
     language: str = "english",
-    place: Place = HERE,
+    workers: int | None = None,
+    on: str = "local",
+    resources: str = "",
     overwrite: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> StageFacts:
@@ -76,7 +78,7 @@ def annotate_corpus(
 
     The facts are counts for each split, in the order of the corpus.
     """
-    language = load_language(language).name
+    place, language = Place(on, workers, resources), load_language(language).name
     # English is not named: what earlier versions annotated is still known for what it is
     config = {"parser": parser} | ({} if language == "english" else {"language": language})
     sources = split_files(corpus)

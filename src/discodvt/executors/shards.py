@@ -67,9 +67,6 @@ class Place:
         return self.on == "local" and self.workers in (None, 1)
 
 
-HERE = Place()
-
-
 @contextmanager
 def open_executor(place: Place) -> Iterator[Executor]:
     """The executor for a place; it ends with the block, and with it what was under way."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discodvt.artefacts import OutputFile, file_hash, open_output_file
 from discodvt.errors import BadRequest
-from discodvt.executors import HERE, Place
+from discodvt.executors import Place
 from discodvt.writing.prompts import Prompt, story_ids
 from discodvt.writing.sampling import SamplingParams
 from discodvt.writing.story import Request, Story
@@ -43,14 +43,16 @@ def write_stories(
     output: Path | None = None,
     overwrite: bool = False,
     model: str | None = None,
-    place: Place = HERE,
+    workers: int | None = None,
+    on: str = "local",
+    resources: str = "",
 ) -> Iterator[Story]:
     """Write `stories_each` stories to every prompt; those a file already holds come first, read from it.
 
-    In another place than HERE the stories are cut into shards (`discodvt.writing.sharded`), whose workers open `model`
-    as `writer` was opened.
+    Elsewhere than in this process (`Place` of `discodvt.executors`) stories are cut into shards
+    (`discodvt.writing.sharded`), whose workers open `model` as `writer` was opened.
     """
-    ids = story_ids(prompts, stories_each)
+    place, ids = Place(on, workers, resources), story_ids(prompts, stories_each)
 
     def requests_from(first: int) -> Iterator[Request]:
         return (

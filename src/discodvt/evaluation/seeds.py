@@ -6,53 +6,23 @@ Owen 2007). Drawn from S trainings, deviations between them come out too small b
 that much. One training has no spread to draw from: its interval is over prompts alone.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from discodvt.evaluation.metric import Direction, Floats, Metric, Resampling, Unit, Weights
+from discodvt.evaluation.metric import Floats, Metric, Weights
 
 
-@dataclass(frozen=True, slots=True)
-class MeanOverSeeds:
+@dataclass(frozen=True, kw_only=True)
+class MeanOverSeeds(Metric):
     """A family of scores, the mean of those of its `members`: one metric for each training, of the same stories."""
 
     members: tuple[Metric, ...]
     stream: int = 0  # of its draws of trainings; systems that are compared have different ones
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return self.members[0].names
-
-    @property
-    def definitions(self) -> tuple[str, ...]:
-        return self.members[0].definitions
-
-    @property
-    def direction(self) -> Direction:
-        return self.members[0].direction
-
-    @property
-    def unit(self) -> Unit:
-        return self.members[0].unit
-
-    @property
-    def resampling(self) -> Resampling:
-        return self.members[0].resampling
-
-    @property
     def values(self) -> Floats:
         return np.asarray(np.mean([member.values for member in self.members], axis=0))
-
-    @property
-    def per_story(self) -> Floats | None:
-        each = [member.per_story for member in self.members if member.per_story is not None]
-        return np.asarray(np.mean(each, axis=0)) if each else None
-
-    @property
-    def too_few(self) -> Mapping[str, str]:
-        return {name: reason for member in self.members for name, reason in member.too_few.items()}
 
     def under(self, weights: Weights) -> Floats:
         return np.asarray(np.mean([member.under(weights) for member in self.members], axis=0))
@@ -71,4 +41,18 @@ class MeanOverSeeds:
 
 def over_seeds(members: list[Metric], stream: int = 0) -> Metric:
     """The metric of a system: that of its only training, or the mean over several."""
-    return members[0] if len(members) == 1 else MeanOverSeeds(tuple(members), stream)
+    first = members[0]
+    if len(members) == 1:
+        return first
+    each = [member.per_story for member in members if member.per_story is not None]
+    return MeanOverSeeds(
+        names=first.names,
+        definitions=first.definitions,
+        direction=first.direction,
+        unit=first.unit,
+        resampling=first.resampling,
+        per_story=np.asarray(np.mean(each, axis=0)) if each else None,
+        too_few={name: reason for member in members for name, reason in member.too_few.items()},
+        members=tuple(members),
+        stream=stream,
+    )

@@ -11,7 +11,7 @@ from discodvt.evaluation.seeds import over_seeds
 
 
 def family(per_story: np.ndarray) -> StoryMean:
-    return StoryMean(("x",), ("x",), "higher", per_story[:, None], unit="tokens")
+    return StoryMean(names=("x",), definitions=("x",), per_story=per_story[:, None], unit="tokens")
 
 
 def crossed(random: np.random.Generator, *, seeds: int, prompts: int, between: float) -> list[StoryMean]:

@@ -85,7 +85,9 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         self.posterior = self.backbone.new_posterior(config.posterior_layers)
         self.down = DownSampling(config.hidden_size, config.conv_channels, config.conv_layers)
         self.bottleneck = new_bottleneck(vars(config))
-        self.up = UpSampling(config.code_width, config.conv_channels, config.hidden_size, config.conv_layers)
+        self.up = UpSampling(
+            config.code_width, config.conv_channels, config.hidden_size, config.conv_layers, scale=config.latent_scale
+        )
         self.generator = self.backbone.new_generator()
         self.relation_head = RelationHead(config.hidden_size, config.relation_width, config.num_relations)
         self._no_split_modules = list(self.generator._no_split_modules or [])
@@ -111,8 +113,8 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         model.backbone.copy_posterior(model.generator, model.posterior)
         if not model.config.is_encoder_decoder:
             model._check_backbone()
-            with torch.no_grad():  # else the latent drowns small embeddings: a loss of 1.19 became 8.8, scaled 1.32
-                model.up.projection.weight.mul_(3 * model.backbone.embedding_scale(model.generator))
+            scale = 3 * model.backbone.embedding_scale(model.generator)
+            model.config.latent_scale = model.up.scale = scale  # else the latent drowns small embeddings
         return model
 
     @classmethod

@@ -77,8 +77,9 @@ class DownSampling(nn.Module):
 class UpSampling(nn.Module):
     """c transposed convolutions, each doubling the length, then a projection to the decoder's width."""
 
-    def __init__(self, code_width: int, channels: int, width: int, layers: int) -> None:
+    def __init__(self, code_width: int, channels: int, width: int, layers: int, *, scale: float = 1.0) -> None:
         super().__init__()
+        self.scale = scale
         widths = [code_width, *[channels] * layers]
         self.convolutions = nn.ModuleList(Doubling(before, after) for before, after in pairwise(widths))
         self.projection = ToDecoder(channels, width)
@@ -88,5 +89,5 @@ class UpSampling(nn.Module):
         states = vectors.transpose(1, 2)  # [B, E, L]
         for convolution in self.convolutions:
             states = torch.relu(convolution(states))
-        latent: Tensor = self.projection(states[:, :, :length].transpose(1, 2))
+        latent: Tensor = self.projection(states[:, :, :length].transpose(1, 2)) * self.scale
         return latent

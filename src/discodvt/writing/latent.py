@@ -23,7 +23,8 @@ class Latent:
         except (KeyError, ValueError) as error:
             raise BadRequest(f"{weights.directory / 'config.json'}: {error}; copy the directory again") from None
         self._convolutions = [(weights[f"{name}.weight"], weights[f"{name}.bias"]) for name in names]
-        self._projection = weights["up.projection.weight"], weights["up.projection.bias"]
+        scale: float = config.get("latent_scale", 1.0)
+        self._projection = weights["up.projection.weight"] * scale, weights["up.projection.bias"] * scale
         self.num_codes = len(self._embedding) - 1
         self.tokens_per_code = 2**conv_layers
 

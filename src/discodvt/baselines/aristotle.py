@@ -119,7 +119,7 @@ class PlotDrawer:
         backbone = new_backbone(self.model.config)
         ids = self._inputs(prompt)
         ids, mask, given, _ = backbone.begin(ids, torch.ones_like(ids))
-        verb = int(self.tokenizer.convert_tokens_to_ids(VERB))
+        verb: Any = self.tokenizer.convert_tokens_to_ids(VERB)
         room = int(self.model.config.max_position_embeddings) - given
         torch.manual_seed(seed)
         start = {"decoder_start_token_id": backbone.symbols.story_start} if self.model.config.is_encoder_decoder else {}

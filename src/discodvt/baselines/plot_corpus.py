@@ -11,19 +11,19 @@ weights. Held-out pairs are of the valid split. The judge is for evaluation only
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 
 from discodvt.artefacts import StageDirectory, open_stage
-from discodvt.baselines.negatives import KINDS, draw_set, make_pairs
+from discodvt.baselines.negatives import KINDS, Kind, draw_set, make_pairs
 from discodvt.baselines.plot_reader import PlotReader, PlottedStory
 from discodvt.baselines.plots import source_text
 from discodvt.corpus import CORPUS_SCHEMA, Example, read_examples, split_files, write_rows
 from discodvt.errors import BadRequest
 
 STAGE = "plots"
-JUDGE = "judge"
+JUDGE: Final = "judge"
 PAIR_SCHEMA = pa.schema([*CORPUS_SCHEMA, pa.field("changed", pa.string())])
 
 
@@ -68,8 +68,10 @@ def _write(stage: StageDirectory, plotted: dict[str, list[tuple[Example, Plotted
         _rows(stage, f"stories/{split}.parquet", tagged, CORPUS_SCHEMA)
     weights = ({"id": e.id, "prompt": e.prompt, "story": s.plot.text} for e, s in sets["weights"])
     _rows(stage, "weights.parquet", weights, CORPUS_SCHEMA)
-    for name in (*KINDS, JUDGE):
-        kind, draw = ("relevance", seed + 1) if name == JUDGE else (name, seed)
+    names: tuple[Kind | Literal["judge"], ...] = (*KINDS, JUDGE)
+    for name in names:
+        kind: Kind = "relevance" if name == JUDGE else name
+        draw = seed + 1 if name == JUDGE else seed
         learned = sets["writers"] if name == JUDGE else sets["scorers"]
         for split, stories in (("train", learned), ("valid", plotted["valid"])):
             pairs = list(make_pairs(((e.prompt, s.plot) for e, s in stories), kind, seed=draw))

@@ -74,15 +74,17 @@ class GridRun:
         running: list[_Running] = []
         try:
             while waiting or running:
-                for step in [step for step in waiting if (cause := self._cause(step))]:
+                for step in [step for step in waiting if self._cause(step)]:
                     waiting.remove(step)
-                    yield GridEvent("left out", step, message=f"needs {cause.name}, which failed")
+                    yield GridEvent("left out", step, message=f"needs {self.left_out[step].name}, which failed")
                 ready = [step for step in waiting if all(before.done for before in step.after)]
                 for step in ready[: self.jobs - len(running)]:
                     waiting.remove(step)
                     running.append(self._start(step))
                     yield GridEvent("start", step)
                 if not running:
+                    if waiting and not any(self._cause(step) for step in waiting):
+                        raise WorkFailed(f"{waiting[0].name}: what it is made from has gone; start the grid again")
                     continue
                 wait([each.process.sentinel for each in running], timeout=POLL_SECONDS)
                 ended = [each for each in running if each.process.exitcode is not None]

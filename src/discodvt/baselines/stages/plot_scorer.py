@@ -126,8 +126,8 @@ class Scorer(FromScratch):
     def _feed(self, path: Path, tokenizer: PreTrainedTokenizerBase, limit: int | None) -> PairFeed:
         rows = list(read_rows(path, PAIR_SCHEMA, take=limit))
         longest, pad = self.data.story_tokens, tokenizer.pad_token_id
-        sides = (encode_pairs(tokenizer, rows, side, longest=longest) for side in ("story", "changed"))
-        return PairFeed(*sides, pad)
+        real, changed = (encode_pairs(tokenizer, rows, side, longest=longest) for side in ("story", "changed"))
+        return PairFeed(real, changed, pad)
 
 
 def encode_pairs(

@@ -1,11 +1,12 @@
 """Random models in directories, for the bench of writing: as sure of themselves as trained ones."""
 
+import json
 from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import BartConfig, BartForConditionalGeneration, LlamaConfig, LlamaForCausalLM
+from transformers import BartConfig, BartForConditionalGeneration, BartTokenizer, LlamaConfig, LlamaForCausalLM
 
 from discodvt.data.subwords import train_tokenizer
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
@@ -31,20 +32,28 @@ SHARPNESS = 4.0  # standard deviation of a random model's logits: nuclei as smal
 def random_writer(directory: Path, shape: dict[str, int], *, planned: bool) -> Path:
     """A random model in a directory, in half precision; its last norm is scaled to make it sure of itself."""
     torch.manual_seed(0)
-    tokenizer = train_tokenizer(PROMPTS, 400)
     model: Any = _bart(shape) if "d_model" in shape else _llama(shape)
     if planned:
         model = DiscoDVT.from_bart(model, conv_channels=256, relation_width=64)
         prior = PlanPrior(PlanPriorConfig.from_backbone_config(model.config.backbone, max_codes=40))
         prior.half().save_pretrained(directory / "prior")
     model.half().save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
+    _tokenizer(shape["vocab_size"]).save_pretrained(directory)
     return directory
+
+
+def _tokenizer(vocabulary: int) -> BartTokenizer:
+    """A tokenizer of so many subwords, most of which no text has: a checkpoint with fewer would be refused."""
+    known = json.loads(train_tokenizer(PROMPTS, 400).backend_tokenizer.to_str())["model"]
+    vocab = known["vocab"] | {f"unused{number}": number for number in range(len(known["vocab"]), vocabulary)}
+    merges: Any = [tuple(merge) for merge in known["merges"]]
+    return BartTokenizer(vocab=vocab, merges=merges, add_prefix_space=True)
 
 
 @torch.no_grad()
 def _bart(shape: dict[str, int]) -> BartForConditionalGeneration:
     settings: dict[str, Any] = shape | {"decoder_start_token_id": 0, "forced_eos_token_id": None}
+    settings["normalize_before"] = False  # CTranslate2 asks for it
     bart = BartForConditionalGeneration(BartConfig(**settings))
     spread = (bart.config.init_std or 0.02) * sqrt(shape["d_model"])
     bart.model.decoder.layers[-1].final_layer_norm.weight.mul_(SHARPNESS / spread)

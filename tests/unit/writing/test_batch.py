@@ -96,7 +96,7 @@ def test_a_story_begins_with_what_is_given(writer):
         ({"locks": ((0, CODES),)}, f"`locks`: code {CODES} is none"),
         ({"locks": ((MOST_CODES, 1),)}, f"`locks`: place {MOST_CODES}"),
         ({"locks": ((0, 1),), "plan": (1,)}, "`locks` and `plan`"),
-        ({"begin_with": "fox " * 40}, "`begin_with`: 80 subwords, and the story has room for 30"),
+        ({"begin_with": "fox " * 40}, "`begin_with`: 80 subwords, of at most 30 of a story"),
     ],
 )
 def test_requests_that_cannot_be_are_refused_when_added(writer, changes, told):

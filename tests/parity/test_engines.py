@@ -54,7 +54,7 @@ def test_greedy_stories_equal_generate(saved, kind, engine):
     ours = symbols(written(writer, requests, GREEDY), writer.generator_engine.end)
     model = writer.model
     for request, story in zip(requests, ours, strict=True):
-        ids = torch.tensor([writer._prompt_ids(request.prompt)])
+        ids = torch.tensor([writer.prompt_ids(request.prompt)])
         told = model.write(
             ids,
             torch.ones_like(ids),
@@ -79,7 +79,7 @@ def test_the_likeliest_plans_equal_generate(saved, kind):
     words = model.config.vocab_size - CODES - 3
     never = [*range(words), words + CODES, words + CODES + 2]
     for prompt, draft in zip(PROMPTS, written(writer, [Request(each) for each in PROMPTS], params), strict=True):
-        ids = torch.tensor([[*writer._prompt_ids(prompt), words + CODES]])
+        ids = torch.tensor([[*writer.prompt_ids(prompt), words + CODES]])
         settings = {"do_sample": False, "max_new_tokens": MOST_CODES, "min_new_tokens": 4, "suppress_tokens": never}
         settings |= {"eos_token_id": words + CODES + 1, "pad_token_id": words + CODES + 2}
         drawn = model.generate(ids, attention_mask=torch.ones_like(ids), **settings)[0, ids.shape[1] :] - words
@@ -91,7 +91,7 @@ def test_a_plain_model_equals_generate(saved, kind, engine):
     writer = StoryWriter.from_pretrained(saved(save_causal_model, kind), engine=engine)
     ours = symbols(written(writer, [Request(prompt) for prompt in PROMPTS], GREEDY), writer.generator_engine.end)
     for prompt, story in zip(PROMPTS, ours, strict=True):
-        ids = torch.tensor([[*writer._prompt_ids(prompt), writer.generator_engine.start]])
+        ids = torch.tensor([[*writer.prompt_ids(prompt), writer.generator_engine.start]])
         settings = {"do_sample": False, "max_new_tokens": 70, "min_new_tokens": 5, "pad_token_id": 1}
         told = writer.model.generate(ids, attention_mask=torch.ones_like(ids), **settings)
         assert story == told[0, ids.shape[1] :].tolist()
@@ -148,3 +148,12 @@ def test_the_engine_is_the_fastest_that_can_run_the_model(saved):
 def test_an_engine_that_cannot_run_the_model_is_refused(saved, kind, engine, told):
     with pytest.raises(BadRequest, match=told):
         StoryWriter.from_pretrained(saved(save_causal_writer, kind), engine=engine)
+
+
+def test_a_prompt_leaves_room_for_the_story(saved):
+    writer = StoryWriter.from_pretrained(saved(save_causal_model, "gpt2"))
+    long = "fox " * 60  # two subwords each: 120 of 160 positions
+    with pytest.raises(BadRequest, match=r"`max_tokens` 70: after a prompt of 121 the model has 39 positions"):
+        writer.write(long, max_tokens=70)
+    (draft,) = written(writer, [Request(long)], SamplingParams(min_tokens=150))
+    assert len(draft.symbols) == 39

@@ -115,7 +115,7 @@ def test_latent_and_prompt_are_read_as_by_the_model(writer):
         for length in (1, 17, 64):
             expected = writer.model.latent(torch.tensor([plan]), length)[0]
             torch.testing.assert_close(writer.latent(plan, length), expected, atol=1e-5, rtol=1e-5)
-    ids = torch.tensor(writer._prompt_ids(PROMPTS[2]))
+    ids = torch.tensor(writer.prompt_ids(PROMPTS[2]))
     expected = writer.model.get_encoder()(ids[None]).last_hidden_state[0]
     torch.testing.assert_close(writer.generator_engine.encoder(ids), expected, atol=1e-5, rtol=1e-5)
     assert ids.tolist() == writer.tokenizer(as_input(PROMPTS[2])).input_ids
@@ -124,7 +124,7 @@ def test_latent_and_prompt_are_read_as_by_the_model(writer):
 def test_int8_is_close(writer, monkeypatch):
     monkeypatch.setattr("discodvt.writing.layers.LARGE", 1)
     quantised = StoryWriter.from_pretrained(writer.directory, int8=True)
-    ids = torch.tensor(writer._prompt_ids(PROMPTS[2]))
+    ids = torch.tensor(writer.prompt_ids(PROMPTS[2]))
     exact, close = (each.generator_engine.encoder(ids) for each in (writer, quantised))
     assert not torch.equal(exact, close)
     assert (exact - close).abs().mean() < 0.05 * exact.abs().mean()

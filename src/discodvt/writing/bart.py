@@ -208,7 +208,8 @@ class BartCache(Cache):
                 stored[:, row, :, : len(prompt)] = layer
         self.prompt_mask[row] = float("-inf")
         self.prompt_mask[row, : len(prompt)] = 0.0
-        self.control[row, :most] = decoder.positions[:most] if latent is None else latent + decoder.positions[:most]
+        positions = decoder.positions[:most]
+        self.control[row, :most] = positions if latent is None else latent[:most] + positions
         if told:
             with kernels_for(len(told) * decoder.size):
                 decoder.read(self, row, [self._bart.start, *told[:-1]])
@@ -245,3 +246,6 @@ class Bart(Engine):
 
     def new_cache(self, rows: int, length: int) -> BartCache:
         return BartCache(self, rows, length)
+
+    def room(self, prompt: int) -> int:
+        return len(self.decoder.positions)

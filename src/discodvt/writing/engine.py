@@ -89,6 +89,10 @@ class Engine(ABC):
     def new_cache(self, rows: int, length: int) -> Cache:
         """A cache with room for so many rows of so many symbols; it grows where more is needed."""
 
+    @abstractmethod
+    def room(self, prompt: int) -> int:
+        """How many symbols the model's positions hold after a prompt of so many."""
+
 
 class KVStore:
     """Keys and values of every layer, of rows that begin at position 0 and are each of their own length."""

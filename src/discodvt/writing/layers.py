@@ -122,9 +122,9 @@ def _multiplies(kind: Callable[[Tensor, Tensor], "Linear"], engine: str) -> bool
 Linear = Dense | HalfDense | Int8Dense
 
 
-def linear(weight: Tensor, bias: Tensor | None, *, int8: bool) -> Linear:
+def linear(weight: Tensor, bias: Tensor | None, *, int8: bool, large: int | None = None) -> Linear:
     """The layer that is fastest for this weight [out, in]; int8 only where it was asked for."""
-    if weight.numel() < LARGE:
+    if weight.numel() < (LARGE if large is None else large):
         return Dense(weight, bias)
     on_cpu, engine = weight.device.type == "cpu", torch.backends.quantized.engine
     if int8 and on_cpu and (levels := int8_levels(engine)):
@@ -134,11 +134,12 @@ def linear(weight: Tensor, bias: Tensor | None, *, int8: bool) -> Linear:
     return Dense(weight, bias)
 
 
-def fused(weights: Weights, *names: str, int8: bool) -> Linear:
+def fused(weights: Weights, *names: str, int8: bool, large: int | None = None) -> Linear:
     """Layers that share their input, as one; all with a bias, or none."""
     weight = torch.cat([weights[f"{name}.weight"] for name in names])
     has_bias = f"{names[0]}.bias" in weights
-    return linear(weight, torch.cat([weights[f"{name}.bias"] for name in names]) if has_bias else None, int8=int8)
+    bias = torch.cat([weights[f"{name}.bias"] for name in names]) if has_bias else None
+    return linear(weight, bias, int8=int8, large=large)
 
 
 def norm(weights: Weights, name: str) -> Norm:

@@ -19,6 +19,7 @@ from discodvt.writing.engine import Cache, Engine, KVStore, Vocabulary, whole_wi
 from discodvt.writing.layers import Linear, fused, kernels_for, linear
 from discodvt.writing.rotary import KINDS, rope_settings, rotations
 
+LARGE = 200_000  # weights; the whole model is read for every symbol, so memory traffic counts earlier than in BART
 FAMILY = ("llama", "mistral", "qwen2", "qwen3", "smollm3")
 
 
@@ -85,7 +86,7 @@ class Llama(Engine):
         self._widths = (self.head_width,)
 
     def _layer(self, weights: Weights, *, rotates: bool, int8: bool) -> _Layer:
-        dense: Callable[..., Linear] = partial(fused, int8=int8)
+        dense: Callable[..., Linear] = partial(fused, int8=int8, large=LARGE)
         norms = None
         if "self_attn.q_norm.weight" in weights:
             norms = torch.cat([
@@ -108,10 +109,13 @@ class Llama(Engine):
             turned = (_side_by_side(weights[f"{name}.{kind}"], self.head_width) for name in ("q_proj", "k_proj"))
             return torch.cat([*turned, weights[f"v_proj.{kind}"]])
 
-        return linear(joined("weight"), joined("bias") if "q_proj.bias" in weights else None, int8=int8)
+        return linear(joined("weight"), joined("bias") if "q_proj.bias" in weights else None, int8=int8, large=LARGE)
 
     def new_cache(self, rows: int, length: int) -> "LlamaCache":
         return LlamaCache(self, rows, length)
+
+    def room(self, prompt: int) -> int:
+        return self.positions - prompt
 
     def _qkv_of(self, layer: _Layer, x: Tensor, turns: Tensor) -> Tensor:
         """States [B, D] to queries, keys and values [B, H + 2 kv heads, D / H], the first two rotated."""

@@ -61,6 +61,9 @@ class TransformersEngine(Engine):
     def new_cache(self, rows: int, length: int) -> "RowsCache":
         return RowsCache(self, rows, length)
 
+    def room(self, prompt: int) -> int:
+        return int(self.backbone.config.max_position_embeddings) - prompt
+
     @torch.inference_mode()
     def _check(self, source: str) -> None:
         """Refuse a model that keeps something else than keys and values, or does not heed positions and masks."""
@@ -92,7 +95,7 @@ class RowsCache(Cache):
         if latent is not None:
             if self._latent is None:
                 self._latent = latent.new_zeros(self._rows, self._length, latent.shape[1])
-            self._latent[row, : len(latent)] = latent
+            self._latent[row, :most] = latent[:most]
         words, first = list(prompt), self._engine.vocabulary.first
         if told:
             words += [symbol + first for symbol in (self._engine.start, *told[:-1])]

@@ -135,8 +135,8 @@ class StoryWriter:
 
     def draft(self, request: Request, params: SamplingParams) -> StoryDraft:
         """A request that can be written, ready for a batch: its plan is given, or its `plan_draft` is to be drawn."""
-        prompt, key = self._prompt_ids(request.prompt), (request.seed, request.index, request.prompt.strip())
-        fewest, most = self.lengths.tokens(params.min_tokens, params.max_tokens)
+        prompt, key = self.prompt_ids(request.prompt), (request.seed, request.index, request.prompt.strip())
+        fewest, most = self._lengths(len(prompt), params)
         beginning = self._beginning(request.begin_with, most)
         story = StoryDraft(
             request=request,
@@ -221,6 +221,17 @@ class StoryWriter:
             return ()
         return segments_of(draft.plan, starts, len(text), self.latent.tokens_per_code)
 
+    def _lengths(self, prompt: int, params: SamplingParams) -> tuple[int, int]:
+        """The fewest and the most subwords of a story after a prompt of so many."""
+        fewest, most = self.lengths.tokens(params.min_tokens, params.max_tokens)
+        room = self.generator_engine.room(prompt)
+        if most > room and params.max_tokens is not None:
+            raise BadRequest(
+                f"`max_tokens` {most}: after a prompt of {prompt} the model has {room} positions; ask for fewer",
+                "max_tokens",
+            )
+        return min(fewest, most, room), min(most, room)
+
     def _beginning(self, text: str, most: int) -> list[int]:
         """The subwords a story is to begin with."""
         ids = self._ids(text, "beginning") if text.strip() else []
@@ -267,7 +278,7 @@ class StoryWriter:
             told = f"code {wrong[0]} is none of the model's {known}; give numbers from 0 to {known - 1}"
             raise BadRequest(f"`{parameter}`: {told}", parameter)
 
-    def _prompt_ids(self, prompt: str) -> list[int]:
+    def prompt_ids(self, prompt: str) -> list[int]:
         """The prompt with the symbols around it, cut to the model's prompt length as in training, with a warning."""
         ids, longest = self._ids(prompt, "prompt"), self.lengths.prompt_tokens
         if len(ids) > longest:

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import pytest
 
 from discodvt.bench import generate as bench
+from discodvt.bench.random_writers import PROMPTS
 from discodvt.bench.rows import BenchRow
 from discodvt.writing import StoryWriter
 
@@ -18,11 +19,22 @@ SMALL = {
     "encoder_ffn_dim": 32,
     "decoder_ffn_dim": 32,
 }
+SMALL_LLAMA = {
+    "vocab_size": 420,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "intermediate_size": 32,
+    "max_position_embeddings": 512,
+}
 
 
-@pytest.fixture
-def writer(tmp_path) -> StoryWriter:
-    return StoryWriter.from_pretrained(bench.random_writer(tmp_path / "random", SMALL, planned=True))
+@pytest.fixture(params=["bart", "llama"])
+def writer(request, tmp_path) -> StoryWriter:
+    shape = SMALL if request.param == "bart" else SMALL_LLAMA
+    directory = bench.random_writer(tmp_path / "random", shape, planned=request.param == "bart")
+    return StoryWriter.from_pretrained(directory)
 
 
 def test_both_sides_write_the_lengths_they_are_given(writer, monkeypatch):
@@ -30,25 +42,39 @@ def test_both_sides_write_the_lengths_they_are_given(writer, monkeypatch):
     steps = []
     generate = writer.model.generate
     monkeypatch.setattr(writer.model, "generate", lambda *a, **k: steps.append(generate(*a, **k)) or steps[-1])
-    bench._theirs(writer, lengths, rows=2)
-    written = [row for batch in steps for row in batch]
-    ends = [(row == writer.tokenizer.eos_token_id).nonzero()[0].item() for row in written]
-    assert ends == lengths  # `<s>`, then as many symbols, of which the end is the last
+    bench.hugging_face(writer, lengths, rows=2)
+    prompts = [len(writer.prompt_ids(prompt)) for prompt in PROMPTS[:3]]
+    before = [max(prompts[:2])] * 2 + prompts[2:] if writer.engine == "llama" else [0] * 3
+    written = [row[start:] for start, row in zip(before, (row for batch in steps for row in batch), strict=True)]
+    ends = [(row[1:] == writer.tokenizer.eos_token_id).nonzero()[0].item() + 1 for row in written]
+    assert ends == lengths  # the start symbol, then as many, of which the end is the last
     drafts = []
-    story = writer._story
-    monkeypatch.setattr(writer, "_story", lambda draft: drafts.append(len(draft.symbols)) or story(draft))
-    bench._ours(writer, lengths, rows=2)
+    story = writer.story
+    monkeypatch.setattr(writer, "story", lambda draft: drafts.append(len(draft.symbols)) or story(draft))
+    bench.ours(writer, lengths, rows=2)
     assert drafts == lengths
+
+
+def test_ctranslate2_writes_the_length_it_is_given(tmp_path):
+    pytest.importorskip("ctranslate2")
+    for name, shape in (("bart", SMALL), ("llama", SMALL_LLAMA)):
+        writer = StoryWriter.from_pretrained(bench.random_writer(tmp_path / name, shape, planned=False))
+        work = bench.ctranslate2_work(writer, 3, 17, tmp_path / f"{name}-converted")
+        assert [len(story) for story in work()] == [17] * 3
 
 
 def test_rows_with_small_shapes(monkeypatch, tmp_path):
     monkeypatch.setattr(bench, "NANO", SMALL)
     monkeypatch.setattr(bench, "BASE", SMALL)
+    monkeypatch.setattr(bench, "LLAMA", SMALL_LLAMA)
+    monkeypatch.setattr(bench, "SMOL", SMALL_LLAMA)
+    monkeypatch.setattr(bench, "ctranslate2_work", lambda *arguments: None)  # as where it is not installed
     monkeypatch.setattr(bench, "STORYTELLER", tmp_path / "nowhere")
     monkeypatch.setattr(bench, "_threads", lambda count: nullcontext())  # two threads on busy cores take minutes
     monkeypatch.setattr(bench, "_start_up", lambda directory, rounds: BenchRow("start", 1, 1, 1, "at most 2", True))
     rows = bench.bench_generate(rounds=1, scale=0.03)
-    promises = ["at least 2.5", "at least 3", "reported", "at most 2", "at most 0.001", "at least 1.5", "reported"]
+    promises = ["at least 2.5", "at least 3", "reported", "at most 2", "at most 0.001"]
+    promises += ["at least 3", "at least 3", "at least 1.5", "reported", "at least 1.2"]
     assert [row.promise for row in rows] == promises
     assert rows[4].ratio == 0
     assert "0 of 42 differ" in rows[4].note

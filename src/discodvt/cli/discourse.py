@@ -25,8 +25,7 @@ def fit(
     corpus: Annotated[Path, typer.Argument(help="An annotated corpus of human stories.")],
     out: Annotated[Path, typer.Argument(help="Directory for the classifier.")],
     encoder: Annotated[
-        str,
-        typer.Option(help="small, a DiscoDVT (its posterior), or a checkpoint: google-bert/bert-base-uncased."),
+        str, typer.Option(help="small, a DiscoDVT (its posterior), or a checkpoint: google-bert/bert-base-uncased.")
     ] = "small",
     first: Annotated[
         Path | None, typer.Option(help="Train on these pairs first: TSV or JSONL of s1, s2, marker; or a corpus.")

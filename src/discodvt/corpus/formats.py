@@ -137,11 +137,7 @@ def read_parquet(path: Path, select: Select, *, max_story_mb: int | None = None)
                 yield Record(row, place, size * number // total)
 
 
-FORMATS: dict[str, Callable[..., Iterator[Record]]] = {
-    "jsonl": read_jsonl,
-    "csv": read_csv,
-    "parquet": read_parquet,
-}
+FORMATS: dict[str, Callable[..., Iterator[Record]]] = {"jsonl": read_jsonl, "csv": read_csv, "parquet": read_parquet}
 
 
 def json_object(text: str, place: str) -> dict[str, Any]:

@@ -63,11 +63,7 @@ def read_story_lines(path: Path) -> list[StoryLine]:
 
 
 def match(
-    systems: Sequence[list[StoryLine]],
-    references: list[StoryLine],
-    *,
-    by: Match = "id",
-    drop_unmatched: bool = False,
+    systems: Sequence[list[StoryLine]], references: list[StoryLine], *, by: Match = "id", drop_unmatched: bool = False
 ) -> MatchedStories:
     """Give every story of the first system its reference, and its counterpart of the second.
 

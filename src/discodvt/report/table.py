@@ -106,8 +106,7 @@ def with_best(rows: Sequence[TableRow], columns: Sequence[Column]) -> list[Table
     winners = [_winner([row.cells[number] for row in ours], column.better) for number, column in enumerate(columns)]
     return [
         replace(
-            row,
-            cells=[replace(cell, best=cell is winner) for cell, winner in zip(row.cells, winners, strict=True)],
+            row, cells=[replace(cell, best=cell is winner) for cell, winner in zip(row.cells, winners, strict=True)]
         )
         for row in rows
     ]

@@ -58,6 +58,8 @@ def score_study(directory: Path, *, answers: Path | None = None, simulated: bool
     study = open_study(directory)
     prefix = SIMULATED if simulated else ""
     path = answers or directory / f"{prefix}{ANSWERS}"
+    if answers is not None and not path.is_file():
+        raise BadRequest(f"`answers` {path}: no such file", "answers")
     if not path.is_file():
         hint = (
             "simulate judges with `discodvt judge simulate`"

@@ -195,6 +195,8 @@ def test_no_answers_yet_is_one_line(tmp_path: Path) -> None:
     study = toy_study(tmp_path)
     with pytest.raises(BadRequest, match="no answers yet; collect some"):
         score_study(study.path)
+    with pytest.raises(BadRequest, match="no such file"):
+        score_study(study.path, answers=tmp_path / "none.jsonl")
     (study.path / "answers.jsonl").write_text("")
     with pytest.raises(BadRequest, match="no answers yet; let judges"):
         score_study(study.path)

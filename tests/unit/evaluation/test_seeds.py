@@ -50,7 +50,13 @@ def test_the_variance_of_seeds_and_of_prompts_add_up(resampling):
     random = np.random.default_rng(2)
     shifts = np.array([-1.0, 0.0, 1.0])
     members = [
-        StoryMean(("x",), ("x",), "higher", random.normal(shift, 2.0, (400, 1)), unit="tokens", resampling=resampling)
+        StoryMean(
+            names=("x",),
+            definitions=("x",),
+            per_story=random.normal(shift, 2.0, (400, 1)),
+            unit="tokens",
+            resampling=resampling,
+        )
         for shift in shifts
     ]
     metric = over_seeds(members)

@@ -68,7 +68,8 @@ def ctranslate2_work(
     TransformersConverter(str(writer.directory)).convert(str(scratch), force=True)
     settings: dict[str, Any] = {"compute_type": "float32", "inter_threads": 1, "intra_threads": torch.get_num_threads()}
     drawing: dict[str, Any] = {"sampling_topk": 0, "sampling_topp": 0.9, "return_scores": False}
-    tokenizer, engine = writer.tokenizer, writer.generator_engine
+    tokenizer: Any = writer.tokenizer
+    engine = writer.generator_engine
     prompts = [writer.prompt_ids(request.prompt) for request in requests(writer, stories)]
     start = tokenizer.convert_ids_to_tokens([engine.start])
 

@@ -21,6 +21,7 @@ from discodvt.cli import (
     doctor,
     evaluate,
     generate,
+    merge,
     prepare,
     recipes,
     report,
@@ -42,6 +43,7 @@ app.command("annotate")(annotate.annotate)
 app.add_typer(recipes.app, name="recipes")
 app.command("train")(train.train)
 app.command("search")(search.search)
+app.command("merge")(merge.merge)
 app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(discourse.app, name="discourse")

@@ -31,6 +31,13 @@ class TunedRecipe(FromScratch):
             wrong.append(f"lora: of use with model.tune=lora only, it is {tune}; leave the section out")
         return wrong
 
+    def as_dict(self) -> dict[str, Any]:
+        """Without settings that are of no use to the run."""
+        values = super().as_dict()
+        return (
+            values if self.value("model.tune") == "lora" else {name: values[name] for name in values if name != "lora"}
+        )
+
 
 def begin_part(
     language_model: Any, settings: NewBackbone, *, tune: str, lora: Lora, inside: str, last: Path | None

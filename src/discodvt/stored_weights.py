@@ -45,9 +45,11 @@ class Part:
             return None
         try:
             part = cls(**read_settings(directory / BASE))
-            assert part.lora is None or part.scale
+            fine = part.lora is None or (part.scale > 0 and part.lora["fan_in_fan_out"] in (True, False))
         except (TypeError, KeyError, ZeroDivisionError):
-            raise BadRequest(f"{directory / BASE}: not as it was written; copy the directory again") from None
+            fine = False
+        if not fine:
+            raise BadRequest(f"{directory / BASE}: not as it was written; copy the directory again")
         return part
 
     def write(self, directory: Path) -> None:
@@ -56,7 +58,7 @@ class Part:
     @property
     def scale(self) -> float:
         """What the product of the two LoRA matrices is multiplied by."""
-        return float(self.lora["alpha"] / self.lora["rank"]) if self.lora else 0.0
+        return float(self.lora["alpha"] / self.lora["rank"]) if self.lora is not None else 0.0
 
     def __str__(self) -> str:
         return f"{self.base}, revision {self.revision}" if self.revision else self.base

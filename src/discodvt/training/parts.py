@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from discodvt.checkpoints import Checkpoint
@@ -34,9 +35,9 @@ class TunedRecipe(FromScratch):
     def as_dict(self) -> dict[str, Any]:
         """Without settings that are of no use to the run."""
         values = super().as_dict()
-        return (
-            values if self.value("model.tune") == "lora" else {name: values[name] for name in values if name != "lora"}
-        )
+        if self.value("model.tune") != "lora":
+            del values["lora"]
+        return values
 
 
 def begin_part(
@@ -66,20 +67,22 @@ def add_lora(language_model: Any, settings: Lora) -> dict[str, Any]:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError:
         raise BadRequest("model.tune: lora needs PEFT; pip install 'discodvt[lora]'") from None
+    head, wanted = language_model.get_output_embeddings(), settings.target_modules
+    listed = [] if isinstance(wanted, str) else wanted
+    for name, module in language_model.named_modules():
+        if name.rpartition(".")[2] in listed and (module is head or isinstance(module, nn.Embedding)):
+            raise BadRequest(f"lora.target_modules: {name}: embeddings and output layer stay as they are; leave it out")
     transposed = any(isinstance(module, Conv1D) for module in language_model.modules())  # GPT-2's linear layers
     config = LoraConfig(
         r=settings.rank,
         lora_alpha=settings.alpha,  # type: ignore[arg-type]  # any number will do
         lora_dropout=settings.dropout,
-        target_modules=settings.target_modules,
+        target_modules=wanted,
         fan_in_fan_out=transposed,
     )
     try:
         inject_adapter_in_model(config, language_model)
     except ValueError:
-        named = ", ".join(settings.target_modules)
+        named = ", ".join(listed) or wanted
         raise BadRequest(f"lora.target_modules: {named}: no such linear layers in the model; name others") from None
-    head = language_model.get_output_embeddings()
-    if hasattr(head, "lora_A") or any("lora_embedding" in name for name, _ in language_model.named_parameters()):
-        raise BadRequest("lora.target_modules: embeddings and output layer stay as they are; leave them out")
     return settings.model_dump() | {"fan_in_fan_out": transposed}

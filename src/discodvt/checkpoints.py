@@ -3,12 +3,13 @@
 What `config.json` says is held against the header of the safetensors before anything is built, so a damaged or absurd
 checkpoint is one clear line and costs no memory. A pickle is never opened. Weights can be read by name
 (`Checkpoint.weights`) or as a Hugging Face model (`Checkpoint.load`); only the second imports transformers, which would
-double the time to a writer's first word.
+double the time to a writer's first word. The base of a checkpoint that holds only what was
+trained is found again here.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,17 +17,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from torch import Tensor
 
 import discodvt
 from discodvt.errors import BadRequest
+from discodvt.stored_weights import BASE, Part, PartWeights, Weights, read_settings, weights_hash
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 STORYTELLER = Path(discodvt.__file__).parent / "assets" / "storyteller"
+__all__ = ["STORYTELLER", "Checkpoint", "Lengths", "Weights", "best_device", "open_tokenizer", "quiet_libraries"]
+
 _FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _KINDS = {"discodvt": "a DiscoDVT", "bart": "a plain BART", "discodvt-prior": "a prior of plans (`prior/` of a writer)"}
 _LAYERS = {  # keys of config.json, and where their layers are numbered in the weights
@@ -111,53 +115,12 @@ class Lengths:
         return max(least, 1), most
 
 
-class Weights:
-    """Tensors by name, read from safetensors when asked for, as float32; `under("decoder.")`: those below a name."""
-
-    def __init__(self, directory: Path, device: torch.device | str = "cpu") -> None:
-        self.directory, self._device, self._prefix = directory, device, ""
-        files = _weight_files(directory)
-        try:
-            opened: list[Any] = [safe_open(file, framework="pt") for file in files]
-        except (SafetensorError, OSError) as error:
-            raise BadRequest(f"{directory}: its safetensors cannot be opened ({error}); copy them again") from None
-        self._homes: dict[str, Any] = {name: file for file in opened for name in file.keys()}  # noqa: SIM118 (no mapping)
-
-    def __contains__(self, name: str) -> bool:
-        return self._prefix + name in self._homes
-
-    def __getitem__(self, name: str) -> Tensor:
-        weight: Tensor = self._home(name).get_tensor(self._prefix + name)
-        return weight.to(self._device, torch.float32)
-
-    def __iter__(self) -> Iterator[str]:
-        return (name.removeprefix(self._prefix) for name in self._homes if name.startswith(self._prefix))
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a weight, from the header alone."""
-        return tuple(self._home(name).get_slice(self._prefix + name).get_shape())
-
-    def under(self, prefix: str) -> "Weights":
-        below = object.__new__(Weights)
-        below.__dict__ |= self.__dict__ | {"_prefix": self._prefix + prefix}
-        return below
-
-    def first(self, *names: str) -> Tensor:
-        """The first of these names that is there: tied weights are stored under one of theirs."""
-        return self[next((name for name in names if name in self), names[0])]
-
-    def _home(self, name: str) -> Any:
-        if name not in self:
-            raise BadRequest(f"{self.directory}: no weight {self._prefix + name}; copy the directory again")
-        return self._homes[self._prefix + name]
-
-
 class Checkpoint:
     """A checkpoint that was found; what it holds is read and checked when first asked for."""
 
-    def __init__(self, directory: Path, name: str | None = None) -> None:
-        self.directory = directory
-        self.name = name or directory.resolve().name
+    def __init__(self, directory: Path, hub_id: str | None = None) -> None:
+        self.directory, self.hub_id = directory, hub_id
+        self.name = hub_id or directory.resolve().name
 
     @classmethod
     def open(cls, source: str | Path | None) -> "Checkpoint":
@@ -229,9 +192,77 @@ class Checkpoint:
             shared=self.causal,
         )
 
+    @cached_property
+    def part(self) -> Part | None:
+        """What `base.json` says, where only a part of the model is stored."""
+        return Part.read(self.directory)
+
+    @cached_property
+    def base(self) -> "Checkpoint":
+        """The checkpoint that has the rest of a part, found again and held against what the part was trained on."""
+        part, note = self.part, self.directory / BASE
+        assert part is not None
+        directory = Path(part.base)
+        if part.revision is not None:
+            base = Checkpoint(_downloaded(part.base, part.revision, asked_by=f"{self.directory}: its base "), part.base)
+        elif (directory / "config.json").exists():
+            base = Checkpoint(directory)
+        else:
+            raise BadRequest(f"{self.directory}: its base {part.base} is not there; put it back, or correct {note}")
+        if base.model_type != part.model_type:
+            found = f"is a {base.model_type}, it was trained on a {part.model_type}"
+            raise BadRequest(f"{self.directory}: the wrong base, {part.base} {found}; correct {note}")
+        if weights_hash(base.directory) != part.sha256:
+            found = "are not those it was trained on (another revision, or trained since)"
+            raise BadRequest(f"{self.directory}: the weights of its base {part.base} {found}; put those back")
+        return base
+
+    def as_base(self, *, inside: str) -> Part:
+        """What a part that is trained on this checkpoint says of it. One without LoRA leaves its own base as it is."""
+        if self.part is not None and self.part.lora is None:
+            return self.part
+        revision = self.directory.name if self.hub_id else None
+        where = self.hub_id or str(self.directory.resolve())
+        return Part(where, revision, weights_hash(self.directory), self.model_type, inside)
+
+    @property
+    def model_type(self) -> str:
+        """The kind of the language model; those made when BART was the only backbone do not name it."""
+        kind = str(self.backbone.get("model_type"))
+        return "bart" if kind.startswith("discodvt") else kind
+
     def weights(self, device: torch.device | str = "cpu") -> Weights:
         """The weights by name, on a device and in float32."""
-        return Weights(self.directory, device)
+        if self.part is None:
+            return Weights(self.directory, device)
+        base = self.base.weights(device)
+        below = "generator." if self.base.kind == "discodvt" else ""
+        return PartWeights(self.directory, self.part, base.under(below), device)
+
+    def lora(self) -> dict[str, Tensor]:
+        """The LoRA matrices of a part, by the names they have in its language model."""
+        weights = self.weights()
+        return weights.lora() if isinstance(weights, PartWeights) else {}
+
+    def put_together(self, build: Callable[..., Any], *, merged: bool = True, **settings: Any) -> Any:
+        """A part and its base by `build`, a `from_pretrained`; without `merged` LoRA is left out."""
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, GenerationConfig
+
+        part, weights = self.part, self.weights()
+        assert part is not None
+        assert isinstance(weights, PartWeights)
+        base = self.base.load(AutoModelForSeq2SeqLM if self.base.kind == "bart" else AutoModelForCausalLM)
+        language_model = base.generator if self.base.kind == "discodvt" else base
+        state = {part.inside + name: weight for name, weight in language_model.state_dict().items()}
+        if merged:
+            state = {name: weights.with_lora(name, weight) for name, weight in state.items()}
+        state |= {name: weights[name] for name in weights.own()}
+        config, settings = AutoConfig.from_pretrained(self.directory, return_unused_kwargs=True, **settings)
+        built = build(None, config=config, state_dict=state, **settings)
+        if self.generation:
+            model = built[0] if isinstance(built, tuple) else built
+            model.generation_config = GenerationConfig.from_pretrained(self.directory)
+        return built
 
     def tokenizer(self) -> "PreTrainedTokenizerBase":
         """The tokenizer as a Hugging Face object."""
@@ -256,10 +287,19 @@ class Checkpoint:
             raise BadRequest(f"{self.directory}: a {self.kind} checkpoint; give {wanted}")
         return self
 
-    def load(self, model_class: Any, *, device: torch.device | str = "cpu", may_lack: str = "", **changes: Any) -> Any:
+    def load(
+        self,
+        model_class: Any,
+        *,
+        device: torch.device | str = "cpu",
+        may_lack: str = "",
+        merged: bool = True,
+        **changes: Any,
+    ) -> Any:
         """The weights as a Hugging Face model in float32 and eval mode; `changes` are keys of its configuration.
 
-        Weights that are not in the file are an error, except those with `may_lack` in their name.
+        Weights that are not in the file are an error, except those with `may_lack` in their name. LoRA is merged into
+        the weights, or left out.
         """
         from huggingface_hub.errors import StrictDataclassError
         from transformers import PreTrainedModel
@@ -268,14 +308,12 @@ class Checkpoint:
             self.require(str(getattr(model_class.config_class, "model_type", "")))
         try:
             with _quiet_loading():
-                self._check_fit(model_class, changes)
-                model, found = model_class.from_pretrained(
-                    self.directory,
-                    dtype=torch.float32,
-                    use_safetensors=True,
-                    output_loading_info=True,
-                    **changes,
-                )
+                kind = self._check_fit(model_class, changes)
+                settings = {"dtype": torch.float32, "output_loading_info": True, **changes}
+                if self.part is None:
+                    model, found = model_class.from_pretrained(self.directory, use_safetensors=True, **settings)
+                else:
+                    model, found = self.put_together(kind.from_pretrained, merged=merged, **settings)
         except (OSError, ValueError, RuntimeError, TypeError, SafetensorError, StrictDataclassError) as error:
             raise BadRequest(f"{self.directory}: it cannot be opened ({_first_line(error)}); copy it again") from None
         missing = sorted(name for name in found["missing_keys"] if not may_lack or may_lack not in name)
@@ -284,8 +322,11 @@ class Checkpoint:
             raise BadRequest(f"{self.directory}: it lacks the weights {missing[0]}{more}; give a whole checkpoint")
         return model.to(device).eval()
 
-    def _check_fit(self, model_class: Any, changes: dict[str, Any]) -> None:
-        """Refuse weights of other shapes than those of the model, which is built without memory to be compared."""
+    def _check_fit(self, model_class: Any, changes: dict[str, Any]) -> Any:
+        """Refuse weights of other shapes than those of the model, which is built without memory to be compared.
+
+        Returns the class of the model, which an Auto class chooses.
+        """
         from transformers import AutoConfig
 
         assert self.config  # its layers are no more than there are weights
@@ -296,6 +337,7 @@ class Checkpoint:
             if name in weights and weights.shape(name) != tuple(tensor.shape):
                 found = f"{name} is {list(weights.shape(name))}, not {list(tensor.shape)}"
                 raise BadRequest(f"{self.directory}: weights do not fit their config.json ({found}); copy it again")
+        return type(empty)
 
     def _check_vocabulary(self, subwords: int) -> None:
         """A tokenizer of another model, or the rest of one, would write nothing or what nobody can read."""
@@ -325,16 +367,6 @@ def open_tokenizer(source: str | Path) -> "PreTrainedTokenizerBase":
     for mark in ("is_local", "local_files_only"):  # how it was opened is no part of it, and must not be saved with it
         tokenizer.init_kwargs.pop(mark, None)
     return tokenizer
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """A JSON file of settings; empty where there is none."""
-    if not path.exists():
-        return {}
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError):
-        raise BadRequest(f"{path}: no JSON object in it; copy the directory again") from None
 
 
 def best_device() -> torch.device:
@@ -379,28 +411,15 @@ def _chosen(unit: str, low: int | None, high: int | None, *, own: tuple[int, int
     return min(own[0], most) if low is None else low, most
 
 
-def _downloaded(name: str) -> Path:
+def _downloaded(name: str, revision: str | None = None, *, asked_by: str = "") -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, allow_patterns=_FILES))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_FILES))
     except (OSError, ValueError) as error:
+        what = f"{asked_by}{name}" + (f", revision {revision}" if revision else "")
         reason = _first_line(error)
-        raise BadRequest(f"{name}: neither a directory nor a model on the Hub that can be reached ({reason})") from None
-
-
-def _weight_files(directory: Path) -> list[Path]:
-    """The files of a model's weights: one, or those its index names."""
-    whole, index = directory / "model.safetensors", read_settings(directory / "model.safetensors.index.json")
-    if whole.exists():
-        return [whole]
-    files = sorted({directory / str(file) for file in dict(index.get("weight_map", {})).values()})
-    files = files or sorted(directory.glob("*.safetensors"))
-    if not files:
-        pickles = sorted([*directory.glob("*.bin"), *directory.glob("*.pt")])
-        found = f" ({pickles[0].name} is a pickle, which is never loaded)" if pickles else ""
-        raise BadRequest(f"{directory}: no weights in safetensors in it{found}; copy or convert them")
-    return files
+        raise BadRequest(f"{what}: neither a directory nor a model on the Hub that can be reached ({reason})") from None
 
 
 def _parsed(path: Path) -> Tokenizer:

@@ -135,13 +135,31 @@ class Latent(Section):
     )
 
 
+class TunedBackbone(NewBackbone):
+    """A backbone, all of which is trained or the LoRA in it."""
+
+    tune: Literal["all", "lora"] = Field(default="all", description="What is trained: all, or LoRA in every layer")
+
+
 class LatentModel(NewBackbone, Latent):
     """A backbone, and the latent around it."""
 
-    tune: Literal["all", "plan", "generator"] = Field(
+    tune: Literal["all", "lora", "plan", "generator"] = Field(
         default="all",
-        description="What is trained: all; plan: posterior, codes and convolutions around a frozen language model; "
+        description="What is trained: all; lora: LoRA in the language model, and all that is around it; "
+        "plan: posterior, codes and convolutions around a frozen language model; "
         "generator: the language model and the up-sampling, under codes that stay as they are",
+    )
+
+
+class Lora(Section):
+    """Low-rank changes of the language model's linear layers, with `model.tune = "lora"`."""
+
+    rank: int = Field(default=16, ge=1)
+    alpha: float = Field(default=32.0, gt=0, description="A change counts alpha / rank")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="On the input of the changes, in training")
+    target_modules: Literal["all-linear"] | list[str] = Field(
+        default="all-linear", description="Names of layers, such as q_proj; all-linear: all but the output layer"
     )
 
 

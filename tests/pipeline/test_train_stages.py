@@ -20,6 +20,7 @@ from transformers import AutoTokenizer, BartForConditionalGeneration
 
 from discodvt.errors import WorkFailed
 from discodvt.model import DiscoDVT, PlanPrior
+from discodvt.stored_weights import weight_files
 from discodvt.training.assembly import Recipe, Site
 from discodvt.training.loop import validate
 from discodvt.training.recipes import read_recipe
@@ -154,7 +155,7 @@ def two_processes(recipe: Callable[[], Recipe], out: Path) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(lambda number: in_child(lambda: rank(number)), (0, 1))) == [0, 0]
-    one, two = (load_file(out / name / "last-0000007" / "model.safetensors") for name in ("one", "two"))
+    one, two = (load_file(weight_files(out / name / "last-0000007")[0]) for name in ("one", "two"))
     for name, weight in one.items():
         if name.endswith("k_proj.bias"):  # softmax cancels it: its gradient is rounding, which Adam blows up to a step
             continue

@@ -1,4 +1,4 @@
-"""Bench of training: a stage-1 step against a plain Hugging Face BART step of the same shapes, padding, memory."""
+"""Bench of training: a stage-1 step against a plain Hugging Face step of the same model and shapes, padding, memory."""
 
 import resource
 import sys
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import BartConfig, BartForConditionalGeneration
+from transformers import BartConfig, LlamaConfig, PreTrainedConfig, PreTrainedModel
 
 from discodvt.bench.rows import BenchRow, interleave, ratio_row
 from discodvt.corpus import read_examples, split_files
@@ -21,6 +21,7 @@ from discodvt.data.tokens import Ints, Ragged, Tokens
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import WorkFailed
 from discodvt.model import DiscoDVT
+from discodvt.model.backbones import new_backbone
 from discodvt.training.feeds import Noise, StoryFeed
 from discodvt.training.stages import Counts, Objective
 from discodvt.training.stages.reconstruct import LatentObjective, RelationLoss, TemperatureSchedule
@@ -32,7 +33,7 @@ EDU_TOKENS = 12
 class Workload:
     """The shape of a model and of one micro-batch."""
 
-    bart: dict[str, Any]
+    config: PreTrainedConfig
     sizes: dict[str, Any]
     stories: int
     story_tokens: int
@@ -40,19 +41,35 @@ class Workload:
     at_most: float
 
 
-def _bart(width: int, layers: tuple[int, int], heads: int, vocabulary: int) -> dict[str, Any]:
+def _bart(width: int, layers: tuple[int, int], heads: int, vocabulary: int) -> PreTrainedConfig:
     sides = {
         f"{side}_{name}": value
         for side, depth in zip(("encoder", "decoder"), layers, strict=True)
         for name, value in {"layers": depth, "attention_heads": heads, "ffn_dim": 4 * width}.items()
     }
-    return sides | {"d_model": width, "vocab_size": vocabulary, "max_position_embeddings": 1024}
+    return BartConfig(d_model=width, vocab_size=vocabulary, max_position_embeddings=1024, **sides)
+
+
+def _llama(width: int, layers: int, heads: int, vocabulary: int, *, posterior_layers: int, **sizes: Any) -> Workload:
+    """A causal model costs as much again as its posterior has of its layers, and a fifth for all that is new."""
+    config = LlamaConfig(
+        hidden_size=width,
+        intermediate_size=8 * width // 3,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        vocab_size=vocabulary,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+    )
+    sizes["posterior_layers"] = posterior_layers
+    return Workload(config, sizes, 8, 256, 16, 1.2 * (1 + posterior_layers / layers))
 
 
 NANO_SIZES = {"relation_width": 64, "conv_channels": 192, "code_width": 192}
 WORKLOADS = {
     "nano": Workload(_bart(192, (2, 4), 6, 8192), NANO_SIZES, 16, 184, 12, 1.8),
     "bart-base": Workload(_bart(768, (6, 6), 12, 50265), {}, 4, 512, 16, 1.6),
+    "causal": _llama(288, 6, 6, 5252, posterior_layers=3, **NANO_SIZES),
 }
 
 
@@ -65,7 +82,7 @@ def bench_train(corpus: Path | None = None, *, rounds: int = 5, scale: float = 1
         alone, whole = interleave([plain, ours], rounds)
         speed = max(1, round(load.stories * scale)) * load.story_tokens / min(whole)
         note = f"{speed:,.0f} tokens/s, {torch.get_num_threads()} threads"
-        rows.append(ratio_row(f"stage-1 step / BART step, {name}", whole, alone, at_most=load.at_most, note=note))
+        rows.append(ratio_row(f"stage-1 step / plain step, {name}", whole, alone, at_most=load.at_most, note=note))
         del plain, ours
         memory = [_peak_memory(name, planned=planned, scale=scale) for planned in (True, False)]
         peaks = " and ".join(f"{peak / 2**20:,.0f}" for peak in memory)
@@ -74,24 +91,23 @@ def bench_train(corpus: Path | None = None, *, rounds: int = 5, scale: float = 1
 
 
 def make_step(name: str, *, planned: bool, scale: float) -> Callable[[], None]:
-    """A training step: collation, forward, backward, clip and AdamW; of DiscoDVT, or of a plain Hugging Face BART."""
+    """A training step: collation, forward, backward, clip and AdamW; of DiscoDVT, or of its language model alone."""
     load = WORKLOADS[name]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(0)
     tokens = _tokens(load, max(1, round(load.stories * scale)))
     feed = StoryFeed(tokens, pad=1, mask=3, seed=0)
     rows = np.arange(len(tokens))
-    config = BartConfig(**load.bart)
     if planned:
-        model = DiscoDVT.from_bart(config, **load.sizes)
+        model = DiscoDVT.from_backbone(load.config, **load.sizes)
         feed = replace(feed, noise=Noise(model.config.tokens_per_code, model.config.num_codes))
         stage = LatentObjective(model, RelationLoss(), temperature=TemperatureSchedule(0.9, 0.1, 0.0))
         stage.to(device).train()
         parameters, loss_of = list(stage.parameters()), partial(_stage_1_loss, stage, feed.counts(rows))
     else:
-        bart = BartForConditionalGeneration(config)
-        torch.nn.Module.to(bart, device).train()
-        parameters, loss_of = list(bart.parameters()), partial(_bart_loss, bart)
+        plain = new_backbone(load.config).new_generator()
+        torch.nn.Module.to(plain, device).train()
+        parameters, loss_of = list(plain.parameters()), partial(_plain_loss, plain)
     optimizer = torch.optim.AdamW(parameters, lr=1e-5, weight_decay=0.0, fused=True)
 
     def step() -> None:
@@ -112,9 +128,14 @@ def _stage_1_loss(stage: Objective, counts: Counts, batch: Batch) -> Tensor:
     return torch.stack(terms).sum()
 
 
-def _bart_loss(bart: BartForConditionalGeneration, batch: Batch) -> Tensor:
-    """As Hugging Face computes it."""
-    loss: Tensor = bart(
+def _plain_loss(plain: PreTrainedModel, batch: Batch) -> Tensor:
+    """As Hugging Face computes it; a causal model reads prompt and story as one, and its library shifts the labels."""
+    if not plain.config.is_encoder_decoder:
+        ids = torch.cat([batch["prompt_ids"], batch["story_ids"]], dim=1)
+        labels = torch.cat([torch.full_like(batch["prompt_ids"], -100), batch["story_ids"]], dim=1)
+        causal: Tensor = plain(input_ids=ids, labels=labels, use_cache=False).loss
+        return causal
+    loss: Tensor = plain(
         input_ids=batch["prompt_ids"],
         attention_mask=batch["prompt_mask"],
         decoder_input_ids=batch["story_ids"],
@@ -128,7 +149,7 @@ def _tokens(load: Workload, stories: int) -> Tokens:
     random = np.random.default_rng(0)
 
     def words(count: int) -> Ints:
-        return random.integers(4, load.bart["vocab_size"], count).astype(np.int32)
+        return random.integers(4, load.config.vocab_size, count).astype(np.int32)
 
     edges = np.append(np.arange(0, load.story_tokens, EDU_TOKENS), load.story_tokens).astype(np.int32)
     return Tokens(

@@ -23,6 +23,7 @@ from discodvt.cli import (
     generate,
     grid,
     judge,
+    merge,
     prepare,
     recipes,
     report,
@@ -47,6 +48,7 @@ app.command("train")(train.train)
 app.add_typer(rescoring.app, name="rescoring")
 app.command("search")(search.search)
 app.command("grid")(grid.grid)
+app.command("merge")(merge.merge)
 app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(discourse.app, name="discourse")

@@ -7,6 +7,7 @@ is exactly that model (section 3).
 """
 
 from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +26,7 @@ from transformers import (
 )
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast, Seq2SeqLMOutput
+from transformers.utils.hub import cached_file
 
 from discodvt.checkpoints import Checkpoint
 from discodvt.data.subwords import Symbols
@@ -34,6 +36,7 @@ from discodvt.model.bottlenecks import new_bottleneck
 from discodvt.model.configuration import DiscoDVTConfig
 from discodvt.model.generation import check_plan, keep_settings, settle_lengths
 from discodvt.model.resampling import DownSampling, UpSampling
+from discodvt.stored_weights import BASE
 
 
 class PosteriorOutput(NamedTuple):
@@ -93,6 +96,13 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         self._no_split_modules = list(self.generator._no_split_modules or [])
         self.post_init()
         keep_settings(self.generation_config, self.symbols, top_p=0.9)
+
+    @classmethod
+    def from_pretrained(cls, source: str | PathLike[str] | None, *arguments: Any, **settings: Any) -> Any:  # type: ignore[override]
+        """As of any Hugging Face model; a checkpoint that holds only what was trained is put together with its base."""
+        if source is None or not _holds_a_part(source, settings):
+            return super().from_pretrained(source, *arguments, **settings)
+        return Checkpoint.open(str(source)).put_together(super().from_pretrained, **settings)
 
     @classmethod
     def from_backbone(
@@ -307,6 +317,20 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         *_, given, _ = self.backbone.begin(prompt_ids, prompt_mask)
         written: Tensor = self.generate(prompt_ids, attention_mask=prompt_mask, plan=plan, **settings)
         return written[:, given:]
+
+
+def _holds_a_part(source: str | PathLike[str], settings: dict[str, Any]) -> bool:
+    """Whether there is a `base.json` in a directory or a Hub repository."""
+    if Path(source).is_dir():
+        return (Path(source) / BASE).exists()
+    asked = {
+        name: settings[name] for name in ("revision", "token", "cache_dir", "local_files_only") if name in settings
+    }
+    quiet = {f"_raise_exceptions_for_{what}": False for what in ("gated_repo", "missing_entries", "connection_errors")}
+    try:
+        return cached_file(str(source), BASE, **asked, **quiet) is not None
+    except OSError:  # no such repository: the library says so
+        return False
 
 
 AutoConfig.register(DiscoDVTConfig.model_type, DiscoDVTConfig, exist_ok=True)

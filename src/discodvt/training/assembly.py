@@ -26,6 +26,7 @@ from discodvt.data.batches import Order
 from discodvt.data.subwords import Symbols, adding_a_space, train_tokenizer
 from discodvt.data.tokens import Tokens, read_tokens
 from discodvt.errors import BadRequest
+from discodvt.stored_weights import BASE, TRAINED, WHOLE, Part
 from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed
 from discodvt.training.stages import Feed, Objective, Stage
 from discodvt.training.weights import source_checkpoint, story_symbols
@@ -111,7 +112,7 @@ class Recipe(LoopSettings):
     def inputs(self) -> list[Path]:
         """The files a run is made of: its stories, and the weights it starts from where they are at hand."""
         stories = [path for split, path in split_files(self.data.corpus).items() if split != "test"]
-        weights = [Path(source) / "model.safetensors" for source in self.sources]
+        weights = [Path(source) / name for source in self.sources for name in (WHOLE, TRAINED)]
         return stories + [path for path in weights if path.is_file()]
 
     def assemble(self, site: Site) -> Stage:
@@ -176,7 +177,9 @@ class Recipe(LoopSettings):
         def describe(target: Path, progress: dict[str, Any]) -> None:
             corpus.tokenizer.save_pretrained(target)
             unit = next(iter(objective.terms.values())).per
-            card = self.model_card(progress, total=total, unit=unit, parameters=parameters, frozen=frozen)
+            card = self.model_card(
+                progress, total=total, unit=unit, parameters=parameters, frozen=frozen, part=objective.part
+            )
             (target / "README.md").write_text(card, encoding="utf-8")
 
         lower = f"optimizer.learning_rate={self.optimizer.learning_rate / 10:g}"
@@ -213,7 +216,14 @@ class Recipe(LoopSettings):
             raise BadRequest(f"data.story_tokens and data.prompt_tokens {problem}")
 
     def model_card(
-        self, progress: dict[str, Any], *, total: int, unit: str, parameters: int, frozen: Sequence[str]
+        self,
+        progress: dict[str, Any],
+        *,
+        total: int,
+        unit: str,
+        parameters: int,
+        frozen: Sequence[str],
+        part: Part | None = None,
     ) -> str:
         """`README.md` of a checkpoint: what was trained, on what, how far, and what the watchdog saw."""
         parts = sorted({name.partition(".")[0] for name in frozen})
@@ -236,6 +246,7 @@ class Recipe(LoopSettings):
             f"- Step {progress['step']:,} of {total:,}; {progress['tokens']:,} {unit} seen; seed {self.seed}",
             f"- Parameters: {parameters:,}, of which {len(frozen)} tensors frozen"
             + (f" ({', '.join(parts)})" if parts else ""),
+            *([f"- Holds only what was trained; the rest is of {part} (`{BASE}`)"] if part else []),
             f"- Best so far: step {progress['best_step']}, by {self.validation.select_by}",
             f"- Written by discodvt {__version__}",
             "",

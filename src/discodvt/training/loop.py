@@ -19,6 +19,7 @@ from torch import nn
 from discodvt.config import LoopSettings
 from discodvt.data.batches import Batch, Rows, in_order
 from discodvt.errors import WorkFailed
+from discodvt.stored_weights import is_lora
 from discodvt.training.outputs import Checkpoints, Journal
 from discodvt.training.stages import Counts, Feed, Figures, Objective, Stage, Tallies
 
@@ -226,7 +227,8 @@ def _groups(objective: Objective, *, backbone_rate: float) -> list[dict[str, Any
     groups: dict[float, list[nn.Parameter]] = {}
     for name, parameter in objective.named_parameters():
         if parameter.requires_grad:
-            groups.setdefault(backbone_rate if name.startswith(prefixes) else 1.0, []).append(parameter)
+            old = name.startswith(prefixes) and not is_lora(name)
+            groups.setdefault(backbone_rate if old else 1.0, []).append(parameter)
     return [{"params": parameters, "rate": rate} for rate, parameters in groups.items()]
 
 

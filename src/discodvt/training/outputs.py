@@ -28,6 +28,7 @@ from matplotlib.figure import Figure
 
 from discodvt.errors import WorkFailed
 from discodvt.resumable import TEMPORARY
+from discodvt.stored_weights import TRAINED, WHOLE, trained_weights
 from discodvt.training.stages import Objective
 
 METRICS = "metrics.jsonl"
@@ -74,7 +75,13 @@ class Checkpoints:
             partial = final.with_name(final.name + TEMPORARY)
             shutil.rmtree(partial, ignore_errors=True)
             named = {name.removeprefix("model."): weight for name, weight in weights.items()}
-            accelerator.unwrap_model(module).model.save_pretrained(partial, state_dict=named)
+            objective = accelerator.unwrap_model(module)
+            if objective.part is None:
+                objective.model.save_pretrained(partial, state_dict=named)
+            else:
+                objective.model.save_pretrained(partial, state_dict=trained_weights(objective.part, named))
+                (partial / WHOLE).rename(partial / TRAINED)
+                objective.part.write(partial)
             if state is not None:
                 save_file(_flat(state["state"]), partial / OPTIMIZER)
             (partial / PROGRESS).write_text(json.dumps(progress, indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -36,7 +36,7 @@ def story_symbols(settings: Backbone, tokenizer: PreTrainedTokenizerBase, last: 
 def language_model(settings: NewBackbone, tokenizer: PreTrainedTokenizerBase, last: Path | None) -> PreTrainedModel:
     """A plain language model: that of the checkpoint `last`, the one of `init`, or a new one of `shape`."""
     if last is not None:
-        return load_language_model(Checkpoint.open(last))
+        return load_language_model(Checkpoint.open(last), merged=False)
     if settings.shape is not None:
         return BartForConditionalGeneration(_bart_config(settings.shape, tokenizer))
     source = source_checkpoint(settings)
@@ -49,7 +49,7 @@ def language_model(settings: NewBackbone, tokenizer: PreTrainedTokenizerBase, la
 def plan_model(settings: LatentModel, tokenizer: PreTrainedTokenizerBase, last: Path | None) -> DiscoDVT:
     """A DiscoDVT: of the checkpoint `last`, the one of `init`, or a new one around the language model of `init`."""
     if last is not None:
-        resumed: DiscoDVT = Checkpoint.open(last).load(DiscoDVT)
+        resumed: DiscoDVT = Checkpoint.open(last).load(DiscoDVT, merged=False)
         return resumed
     if settings.init is None or source_checkpoint(settings).kind != "discodvt":
         model = language_model(settings, tokenizer, None)

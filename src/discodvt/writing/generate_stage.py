@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from discodvt.writing.writer import StoryWriter
 
 MODEL_FILES = (
-    "config.json", "generation_config.json", "tokenizer.json", "vocab.json", "merges.txt", "model*.safetensors"
+    "config.json", "generation_config.json", "tokenizer.json", "vocab.json", "merges.txt", "model*.safetensors",
+    "trained.safetensors", "base.json",
 )  # fmt: skip
 
 

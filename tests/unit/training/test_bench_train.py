@@ -1,6 +1,10 @@
 """The training bench: the same work on both sides, and its rows."""
 
+from dataclasses import replace
+from pathlib import Path
+
 from discodvt.bench import train as bench
+from discodvt.training.recipes import read_recipe
 
 
 def test_rows_with_small_shapes(monkeypatch):
@@ -16,13 +20,16 @@ def test_rows_with_small_shapes(monkeypatch):
     assert padding.ratio < 0.05
 
 
-def test_the_shapes_are_those_of_the_recipes():
-    from pathlib import Path
+def test_a_causal_step_is_held_to_its_layers(monkeypatch):
+    small = bench._llama(16, 2, 2, 50, posterior_layers=1, num_codes=8, code_width=8, conv_channels=8, relation_width=4)
+    assert small.at_most == 1.2 * 1.5
+    monkeypatch.setattr(bench, "WORKLOADS", {"toy": replace(small, at_most=1e9)})
+    monkeypatch.setattr(bench, "_peak_memory", lambda name, *, planned, scale: 1e6)
+    step, *_ = bench.bench_train(rounds=2)
+    assert step.name == "stage-1 step / plain step, toy"
+    assert step.ratio > 1
 
-    from discodvt.training.recipes import read_recipe
 
-    shape = read_recipe(Path(__file__).parents[3] / "recipes" / "nano" / "backbone.toml").model.shape
-    nano = bench.WORKLOADS["nano"].bart
-    assert (nano["d_model"], nano["encoder_layers"], nano["decoder_attention_heads"], nano["encoder_ffn_dim"]) == (
-        shape.width, shape.encoder_layers, shape.heads, shape.ffn_width,
-    )  # fmt: skip
+def test_the_causal_shape_has_the_posterior_of_the_recipe():
+    layers = read_recipe(Path(__file__).parents[3] / "recipes" / "nano" / "codes.toml").model.posterior_layers
+    assert bench.WORKLOADS["causal"].sizes["posterior_layers"] == layers

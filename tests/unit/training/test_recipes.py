@@ -181,7 +181,7 @@ def test_recipes_are_listed_and_copied(tmp_path, monkeypatch, capsys):
     code, _, said = program("copy", "paper/wikiplots", str(tmp_path / "mine"))
     assert (code, said.count("\n")) == (2, 1)
     assert "is there already" in said
-    assert "no such recipe; choose one of nano, paper, tiny" in program("copy", "none", str(tmp_path))[2]
+    assert "no such recipe; choose one of causal, nano, paper, tiny" in program("copy", "none", str(tmp_path))[2]
 
 
 @pytest.mark.parametrize(("corpus", "codes"), [("wikiplots", 38), ("writingprompts", 44)])

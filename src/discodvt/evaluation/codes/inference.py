@@ -25,10 +25,11 @@ from discodvt.evaluation.metric import Floats, Ints
 from discodvt.model import DiscoDVT
 from discodvt.model.backbones import load_language_model
 from discodvt.model.prior import Prior, load_prior
+from discodvt.stored_weights import TRAINED, WHOLE
 from discodvt.training.loop import on_device
 from discodvt.training.stages.prior import PlanFeed, read_plans
 
-WEIGHTS = "model.safetensors"
+WEIGHTS = WHOLE
 STORIES_PER_BATCH = 32
 
 
@@ -116,7 +117,9 @@ def trained_on(source: Path, file: Path) -> bool:
 def check_prior(prior: Path, checkpoint: Path) -> None:
     """Refuse a prior that lies beside another DiscoDVT: it learned that one's plans, whose codes mean other things."""
     beside = prior.resolve().parent / WEIGHTS
-    if beside.is_file() and file_hash(beside) != file_hash(weights_of(checkpoint)):
+    own = file_hash(weights_of(checkpoint))
+    learned_from = _manifest(beside.parent).get("inputs", {}).values()  # a part, where the model beside it is whole
+    if beside.is_file() and own != file_hash(beside) and own not in learned_from:
         raise BadRequest(
             f"{prior}: learned the plans of {beside.parent.name}, another model than {checkpoint}; give its own prior"
         )
@@ -124,8 +127,9 @@ def check_prior(prior: Path, checkpoint: Path) -> None:
 
 def weights_of(source: Path) -> Path:
     """The file that stands for a checkpoint in a manifest."""
-    path = Checkpoint.open(source).directory / WEIGHTS
-    if not path.is_file():
+    directory = Checkpoint.open(source).directory
+    path = next((directory / name for name in (WEIGHTS, TRAINED) if (directory / name).is_file()), None)
+    if path is None:
         raise BadRequest(f"{source}: no {WEIGHTS}; give the directory of a trained model")
     return path
 

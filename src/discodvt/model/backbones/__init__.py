@@ -22,13 +22,13 @@ def new_backbone(config: Any, *, separator: int | None = None) -> Backbone:
 
 
 def load_language_model(
-    checkpoint: Checkpoint, *, device: torch.device | str = "cpu", **changes: Any
+    checkpoint: Checkpoint, *, device: torch.device | str = "cpu", merged: bool = True, **changes: Any
 ) -> PreTrainedModel:
-    """The plain language model of a checkpoint; `changes` are keys of its configuration."""
+    """The plain language model of a checkpoint, its LoRA merged or left out; `changes` as of `load`."""
     if checkpoint.kind.startswith("discodvt"):
         raise BadRequest(f"{checkpoint.directory}: a {checkpoint.kind} checkpoint; give a plain language model")
     kind = AutoModelForCausalLM if checkpoint.causal else BartForConditionalGeneration
-    model: PreTrainedModel = checkpoint.load(kind, device=device, **changes)
+    model: PreTrainedModel = checkpoint.load(kind, device=device, merged=merged, **changes)
     return model
 
 

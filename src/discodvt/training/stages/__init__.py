@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from discodvt.data.batches import Batch, Rows
+from discodvt.stored_weights import Part, is_lora
 
 Counts = dict[str, int]
 Figures = dict[str, float]
@@ -48,8 +49,9 @@ class Objective(nn.Module):
     """A model and the terms of its loss, in one module that can be wrapped whole for many processes (DDP, FSDP)."""
 
     terms: dict[str, Term]  # the first one chooses the best checkpoint
-    not_trained: tuple[str, ...] = ()  # parts of the model that no term reaches: they are frozen
+    not_trained: tuple[str, ...] = ()  # parts of the model that no term reaches: they are frozen, but for LoRA in them
     backbone_parts: tuple[str, ...] = ()  # parts that may have a learning rate of their own (optimizer.backbone_rate)
+    part: Part | None = None  # what checkpoints say of their base, where they hold only what was trained
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
@@ -83,8 +85,9 @@ class Objective(nn.Module):
         frozen = []
         for part in self.not_trained:
             for name, parameter in self.model.get_submodule(part).named_parameters(prefix=part):
-                parameter.requires_grad_(False)
-                frozen.append(name)
+                if not is_lora(name):
+                    parameter.requires_grad_(False)
+                    frozen.append(name)
         return frozen
 
 

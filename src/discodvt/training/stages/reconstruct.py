@@ -20,9 +20,10 @@ from discodvt.model import DiscoDVT
 from discodvt.model.bottlenecks import Bottleneck, bottleneck_class
 from discodvt.model.discodvt import PosteriorOutput
 from discodvt.training import losses
-from discodvt.training.assembly import Corpus, FromScratch, Site
+from discodvt.training.assembly import Corpus, Site
 from discodvt.training.feeds import DropoutSchedule, Noise
 from discodvt.training.loop import step_seed
+from discodvt.training.parts import TunedRecipe, begin_part
 from discodvt.training.stages import Figures, Objective, Stage, StageOutput, Tallies, Term
 from discodvt.training.validation import (
     USES_CODES,
@@ -126,6 +127,7 @@ class DeadCodeRestart:
 
 NOT_TRAINED: dict[str, tuple[str, ...]] = {  # by `model.tune`
     "all": (),
+    "lora": ("generator",),  # but for LoRA in it
     "plan": ("generator",),
     "generator": ("posterior", "down", "bottleneck"),
 }
@@ -251,7 +253,7 @@ class LatentObjective(Objective):
         return [] if self.restart is None else self.restart(self.model, step, tallies["codes"])
 
 
-class LatentRecipe(FromScratch):
+class LatentRecipe(TunedRecipe):
     """What the stages that train codes have in common."""
 
     model: LatentModel = LatentModel()
@@ -317,6 +319,10 @@ class LatentRecipe(FromScratch):
                 restartable=model.bottleneck.restartable,
             ),
             restart=DeadCodeRestart(self.seed, 0.8 * total) if self.watchdog.restart_dead_codes else None,
+        )
+
+        objective.part = begin_part(
+            model.generator, self.model, tune=self.model.tune, lora=self.lora, inside="generator.", last=site.last
         )
 
         def measure() -> Figures:

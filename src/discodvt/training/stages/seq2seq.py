@@ -4,11 +4,12 @@ from typing import Literal
 
 from transformers import PreTrainedModel
 
-from discodvt.config import LossValidation, WordDropout
+from discodvt.config import LossValidation, TunedBackbone, WordDropout
 from discodvt.data.batches import Batch
 from discodvt.model.backbones import new_backbone
-from discodvt.training.assembly import Corpus, FromScratch, Site
+from discodvt.training.assembly import Corpus, Site
 from discodvt.training.feeds import DropoutSchedule
+from discodvt.training.parts import TunedRecipe, begin_part
 from discodvt.training.stages import Objective, Stage, StageOutput, Term
 from discodvt.training.weights import language_model
 
@@ -33,10 +34,11 @@ class TextObjective(Objective):
         return StageOutput({"reconstruction": self.backbone.summed_loss(self.model, states, batch["labels"])})
 
 
-class Seq2Seq(FromScratch):
+class Seq2Seq(TunedRecipe):
     summary = "A language model trained to write stories from prompts, without a plan."
 
     stage: Literal["seq2seq"]
+    model: TunedBackbone = TunedBackbone()
     word_dropout: WordDropout = WordDropout()
     validation: LossValidation = LossValidation()
 
@@ -46,4 +48,7 @@ class Seq2Seq(FromScratch):
             model.config.separator_token_id = corpus.symbols.story_start  # where a writer looks for it
         dropout = DropoutSchedule.over(self.total(len(corpus.train)), self.word_dropout)
         train, valid = corpus.story_feeds(seed=self.seed, dropout=dropout)
-        return self.staged(TextObjective(model), train, valid, corpus)
+        objective = TextObjective(model)
+        objective.part = begin_part(model, self.model, tune=self.model.tune, lora=self.lora, inside="", last=site.last)
+        objective.not_trained = ("",) if self.model.tune == "lora" else ()  # all but LoRA
+        return self.staged(objective, train, valid, corpus)

@@ -1,0 +1,21 @@
+"""`discodvt merge`: a whole model from a checkpoint that holds only what was trained."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from discodvt.cli.console import out as console
+
+
+def merge(
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT", help="Run with model.tune=lora or plan: directory or Hub id.")
+    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Directory of the whole model.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in OUT.")] = False,
+) -> None:
+    """Merge what was trained into its base: a whole model that needs neither."""
+    from discodvt.training.merging import merge as merge_checkpoint
+
+    console.print(f"{merge_checkpoint(checkpoint, out, overwrite=overwrite)}: a whole model", highlight=False)

@@ -42,7 +42,7 @@ class Workload:
 
 
 def _bart(width: int, layers: tuple[int, int], heads: int, vocabulary: int) -> PreTrainedConfig:
-    sides = {
+    sides: dict[str, Any] = {
         f"{side}_{name}": value
         for side, depth in zip(("encoder", "decoder"), layers, strict=True)
         for name, value in {"layers": depth, "attention_heads": heads, "ffn_dim": 4 * width}.items()

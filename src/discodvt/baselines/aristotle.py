@@ -20,11 +20,12 @@ from discodvt.baselines.plots import VERB, source_text
 from discodvt.baselines.rescoring import NewVerbsOnly, ScoredPlot, TokenRescoring, best_plot, learn_weights
 from discodvt.baselines.scorer_model import ScorerModel
 from discodvt.baselines.scorers import PlotScorer, rescore_with
-from discodvt.checkpoints import Checkpoint, best_device, read_settings
+from discodvt.checkpoints import Checkpoint, best_device
 from discodvt.corpus import read_examples
 from discodvt.data.subwords import as_input
 from discodvt.errors import BadRequest
 from discodvt.model.backbones import load_language_model, new_backbone
+from discodvt.stored_weights import read_settings
 
 STAGE = "rescoring"
 SETTINGS = "rescoring.json"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discodvt.artefacts import OutputFile, file_hash, open_output_file
 from discodvt.errors import BadRequest
+from discodvt.writing.candidates import CANDIDATES, Wish, write_best
 from discodvt.writing.prompts import Prompt, story_ids
 from discodvt.writing.sampling import SamplingParams
 from discodvt.writing.story import Request, Story
@@ -38,6 +39,10 @@ def write_stories(
     stories_each: int = 1,
     seed: int = 0,
     plan: tuple[int, ...] | None = None,
+    locks: tuple[tuple[int, int], ...] = (),
+    begin_with: str = "",
+    best_of: int | None = None,
+    wish: Wish | None = None,
     batch_size: int = 32,
     output: Path | None = None,
     overwrite: bool = False,
@@ -47,9 +52,20 @@ def write_stories(
 
     def written_from(first: int) -> Iterator[Story]:
         requests = (
-            Request(prompts[index // stories_each].text, index=index, plan=plan, seed=seed, id=ids[index])
+            Request(
+                prompts[index // stories_each].text,
+                index=index,
+                plan=plan,
+                seed=seed,
+                id=ids[index],
+                locks=locks,
+                begin_with=begin_with,
+            )
             for index in range(first, len(ids))
         )
+        if best_of or wish:
+            count = best_of or CANDIDATES
+            return write_best(writer, requests, params, candidates=count, wish=wish, batch_size=batch_size)
         return in_order(writer.write_many(requests, params, batch_size=batch_size), first)
 
     if output is None:
@@ -65,6 +81,8 @@ def write_stories(
         "plan": plan,
         **asdict(params),
     }
+    control = {"locks": locks, "begin_with": begin_with, "best_of": best_of, "wish": wish}
+    config |= {name: value for name, value in control.items() if value}
     with open_stories(output, ids, config=config, overwrite=overwrite) as file:
         yield from islice(read_stories(output), file.held) if file.held else ()
         for story in written_from(file.held):

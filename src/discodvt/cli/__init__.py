@@ -25,6 +25,7 @@ from discodvt.cli import (
     recipes,
     report,
     search,
+    studio,
     train,
 )
 from discodvt.errors import DiscoError, Interrupted
@@ -42,6 +43,7 @@ app.command("annotate")(annotate.annotate)
 app.add_typer(recipes.app, name="recipes")
 app.command("train")(train.train)
 app.command("search")(search.search)
+app.command("studio")(studio.studio)
 app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(discourse.app, name="discourse")

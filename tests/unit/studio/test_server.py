@@ -103,7 +103,7 @@ def test_a_stopped_job_frees_its_rows_and_keeps_its_events(tmp_path):
     step = slow.generator_engine.new_cache(1, 9).__class__.step
 
     def slowly(self: Any, *given: Any) -> Any:
-        time.sleep(0.05)
+        time.sleep(0.2)
         return step(self, *given)
 
     kind = type(slow.generator_engine.new_cache(1, 9))
@@ -112,7 +112,7 @@ def test_a_stopped_job_frees_its_rows_and_keeps_its_events(tmp_path):
         patch.setattr(kind, "step", slowly)
         asked = {"prompt": PROMPT, "settings": {"min_tokens": 60, "max_tokens": 70}}
         job = json.loads(ask(access, "POST", "/api/stories", asked)[1])["job"]
-        time.sleep(0.6)
+        time.sleep(1.5)
         assert ask(access, "DELETE", f"/api/jobs/{job}")[0] == 200
         names = [name for _, name, _ in events_of(ask(access, "GET", f"/api/jobs/{job}/events")[1])]
         assert names[-1] == "stopped"
@@ -120,7 +120,7 @@ def test_a_stopped_job_frees_its_rows_and_keeps_its_events(tmp_path):
         short = {"prompt": PROMPT, "settings": {"min_tokens": 1, "max_tokens": 3}}
         begun = time.monotonic()
         assert ask(access, "POST", "/api/stories", short, accept="text/event-stream")[0] == 200
-        assert time.monotonic() - begun < 3  # 70 slow steps would take longer
+        assert time.monotonic() - begun < 8  # the steps that were left would take longer
 
 
 def test_plans_alternatives_and_codes(access, writer):

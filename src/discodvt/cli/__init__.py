@@ -29,6 +29,7 @@ from discodvt.cli import (
     report,
     rescoring,
     search,
+    studio,
     train,
 )
 from discodvt.errors import DiscoError, Interrupted
@@ -49,6 +50,7 @@ app.add_typer(rescoring.app, name="rescoring")
 app.command("search")(search.search)
 app.command("grid")(grid.grid)
 app.command("merge")(merge.merge)
+app.command("studio")(studio.studio)
 app.command("generate")(generate.generate)
 app.command("evaluate")(evaluate.evaluate)
 app.add_typer(discourse.app, name="discourse")

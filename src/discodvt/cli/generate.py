@@ -37,6 +37,18 @@ def generate(
     plan_from: Annotated[
         str | None, typer.Option(metavar="FILE", help="Take the plan of a text, or of a story: stories.jsonl#ID.")
     ] = None,
+    begin_with: Annotated[
+        str | None, typer.Option(metavar="TEXT|@FILE", help="How the story begins; it is written on from there.")
+    ] = None,
+    lock: Annotated[
+        list[str] | None, typer.Option(metavar="PLACE:CODE", help="A code of the plan, the others are drawn; repeat.")
+    ] = None,
+    wish: Annotated[
+        str | None, typer.Option(metavar="PLACE:MARKER", help="A relation at a place of the plan, such as 5:because.")
+    ] = None,
+    best_of: Annotated[
+        int | None, typer.Option(min=1, max=64, metavar="K", help="Write K candidates, keep the best; 8 with a wish.")
+    ] = None,
     min_tokens: Annotated[int | None, typer.Option(help="Minimum story tokens; default: the model's.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Maximum story tokens; default: the model's.")] = None,
     min_codes: Annotated[int | None, typer.Option(help="Minimum codes of a plan; default: the model's.")] = None,
@@ -81,9 +93,17 @@ def generate(
 
     from discodvt.writing import Request, SamplingParams, StoryWriter
     from discodvt.writing.generate_stage import write_stories
-    from discodvt.writing.prompts import read_plan, typed_plan
+    from discodvt.writing.prompts import read_plan, typed_beginning, typed_locks, typed_pairs, typed_plan
 
     given = None if plan is None else typed_plan(plan)
+    locks, beginning = typed_locks(lock or []), typed_beginning(begin_with) if begin_with is not None else ""
+    if locks and (plan is not None or plan_from is not None):
+        raise BadRequest("--lock: for plans that are drawn; with --plan or --plan-from change the code there")
+    wished = None
+    if wish is not None:
+        from discodvt.writing.candidates import Wish
+
+        wished = Wish(*typed_pairs([wish], "wish", "5:because")[0]).checked()
     options: dict[str, Any] = {
         "min_tokens": min_tokens, "max_tokens": max_tokens, "min_codes": min_codes, "max_codes": max_codes,
         "top_p": top_p, "top_k": top_k, "min_p": min_p, "temperature": temperature,
@@ -91,7 +111,7 @@ def generate(
     }  # fmt: skip
     params = SamplingParams(greedy=greedy, **{name: value for name, value in options.items() if value is not None})
     total = len(asked) * stories_each
-    live = total == 1 and out.is_terminal and not (json or output)
+    live = total == 1 and best_of is None and wished is None and out.is_terminal and not (json or output)
     in_file = output is not None and total > 1
     view = "live" if live else "json" if json else "plan" if show_plan else "none" if in_file else "text"
     with _interrupted(kept=output is not None), _warning_lines():
@@ -99,7 +119,7 @@ def generate(
         meanings = pages.read_meanings(writer.directory) if html is not None else {}
         given = given if plan_from is None else read_plan(plan_from, writer)
         if live:
-            request = Request(asked[0].text, plan=given, seed=seed, id=asked[0].id)
+            request = Request(asked[0].text, plan=given, seed=seed, id=asked[0].id, locks=locks, begin_with=beginning)
             stories = _stream(writer, request, params, show_plan=show_plan)
         else:
             stories = write_stories(
@@ -109,6 +129,10 @@ def generate(
                 stories_each=stories_each,
                 seed=seed,
                 plan=given,
+                locks=locks,
+                begin_with=beginning,
+                best_of=best_of,
+                wish=wished,
                 batch_size=batch_size,
                 output=output,
                 overwrite=overwrite,
@@ -169,10 +193,20 @@ def _show_all(stories: "Iterator[Story]", total: int, view: str, *, keep: bool) 
         task = bar.add_task("writing", total=total, rate="")
         for story in stories:
             _show(story, view, alone=total == 1)
+            _say_wish(story)
             bar.advance(task)
             if keep:
                 kept.append(story)
     return kept
+
+
+def _say_wish(story: "Story") -> None:
+    """Whether a wish came true, on standard error."""
+    wish = story.notes.get("wish")
+    if wish:
+        words = {"here": "stands at place", "beside": "stands beside place"}
+        said = words.get(wish["found"], "was found in no candidate at place")
+        err.print(f"the wished {wish['marker']} {said} {wish['place']}", highlight=False)
 
 
 def _show(story: "Story", view: str, *, alone: bool) -> None:

@@ -6,7 +6,7 @@ The same batch writes plans (symbols are codes) and texts (symbols are subwords)
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +14,19 @@ from torch import Tensor
 
 from discodvt.writing.engine import Cache, Engine
 from discodvt.writing.sampling import Floats, Ints, SamplingParams, sample
+
+
+class Favour(NamedTuple):
+    """Symbols that are made likelier between two positions, until one of them has come."""
+
+    symbols: tuple[int, ...]
+    first: int
+    last: int  # exclusive
+    bias: float  # added to their logits
+
+    def wanted(self, drawn: Sequence[int]) -> bool:
+        at = len(drawn)
+        return self.first <= at < self.last and not set(self.symbols) & set(drawn[self.first :])
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -33,6 +46,8 @@ class Draft:
     forced: Mapping[int, int] = field(default_factory=dict)
     symbols: list[int] = field(default_factory=list)
     ended: bool = False  # by its own end symbol, which is not kept
+    favour: Favour | None = None
+    log_probs: list[float] | None = None  # of each symbol that was stepped to, under the model alone; None: not wanted
 
     def __post_init__(self) -> None:
         self.fewest = max(self.fewest, 1 + max(self.forced, default=-1))
@@ -87,9 +102,12 @@ class Batch(Generic[D]):
         engine = self._engine
         last = [draft.symbols[-1] if draft.symbols else engine.start for draft in active]
         logits = self._cache.step(last, [len(draft.symbols) for draft in active]).float().cpu().numpy()
+        probs = {row: log_softmax(logits[row]) for row, each in enumerate(active) if each.log_probs is not None}
         chosen = next_symbols(logits, active, start=engine.start, end=engine.end)
         for row, (draft, drawn) in enumerate(zip(active, chosen.tolist(), strict=True)):
             symbol = draft.forced.get(len(draft.symbols), drawn) if draft.forced else drawn
+            if draft.log_probs is not None:
+                draft.log_probs.append(float(probs[row][symbol]))
             if symbol == engine.end:
                 draft.ended = True
             else:
@@ -138,8 +156,17 @@ def next_symbols(logits: Floats, drafts: Sequence[Draft], *, start: int, end: in
             used = np.array(list({start, *draft.symbols} - {end}))
             known = scores[used]
             scores[used] = np.where(known < 0, known * penalty, known / penalty)
+        if draft.favour is not None and draft.favour.wanted(draft.symbols):
+            scores[list(draft.favour.symbols)] += draft.favour.bias
         if len(draft.symbols) < draft.fewest:
             scores[end] = -np.inf
     keys = np.array([draft.key for draft in drafts], dtype=np.uint64)
     positions = np.array([len(draft.symbols) for draft in drafts])
     return sample(logits, keys, positions, [draft.params for draft in drafts])
+
+
+def log_softmax(logits: Floats) -> Floats:
+    """Logits [V] to log-probabilities [V]."""
+    shifted = logits - logits.max()
+    normalised: Floats = shifted - np.log(np.exp(shifted).sum())
+    return normalised

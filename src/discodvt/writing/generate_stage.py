@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from discodvt.artefacts import OutputFile, file_hash, open_output_file
 from discodvt.errors import BadRequest
 from discodvt.executors import Place
+from discodvt.writing.candidates import CANDIDATES, Wish, write_best
 from discodvt.writing.prompts import Prompt, story_ids
 from discodvt.writing.sampling import SamplingParams
 from discodvt.writing.story import Request, Story
@@ -40,6 +41,10 @@ def write_stories(
     stories_each: int = 1,
     seed: int = 0,
     plan: tuple[int, ...] | None = None,
+    locks: tuple[tuple[int, int], ...] = (),
+    begin_with: str = "",
+    best_of: int | None = None,
+    wish: Wish | None = None,
     batch_size: int = 32,
     output: Path | None = None,
     overwrite: bool = False,
@@ -54,15 +59,29 @@ def write_stories(
     (`discodvt.writing.sharded`), whose workers open `model` as `writer` was opened.
     """
     place, ids = Place(on, workers, resources), story_ids(prompts, stories_each)
+    chosen = best_of or (CANDIDATES if wish else None)
+    if chosen and not place.here:
+        raise BadRequest("`workers`: not with `best_of` or `wish`; leave it out", ("workers", "best_of", "wish"))
 
     def requests_from(first: int) -> Iterator[Request]:
         return (
-            Request(prompts[index // stories_each].text, index=index, plan=plan, seed=seed, id=ids[index])
+            Request(
+                prompts[index // stories_each].text,
+                index=index,
+                plan=plan,
+                seed=seed,
+                id=ids[index],
+                locks=locks,
+                begin_with=begin_with,
+            )
             for index in range(first, len(ids))
         )
 
     def written_from(first: int) -> Iterator[Story]:
-        return in_order(writer.write_many(requests_from(first), params, batch_size=batch_size), first)
+        requests = requests_from(first)
+        if chosen:
+            return write_best(writer, requests, params, candidates=chosen, wish=wish, batch_size=batch_size)
+        return in_order(writer.write_many(requests, params, batch_size=batch_size), first)
 
     if output is None:
         if not place.here:
@@ -79,6 +98,8 @@ def write_stories(
         "plan": plan,
         **asdict(params),
     }
+    control = {"locks": locks, "begin_with": begin_with, "best_of": best_of, "wish": wish}
+    config |= {name: value for name, value in control.items() if value}
     with open_stories(output, ids, config=config, overwrite=overwrite) as file:
         yield from islice(read_stories(output), file.held) if file.held else ()
         if place.here:

@@ -67,6 +67,36 @@ def typed_plan(text: str) -> Plan:
     return tuple(map(int, words))
 
 
+def typed_pairs(texts: Sequence[str], parameter: str, example: str) -> list[tuple[int, str]]:
+    """`5:because` as a place of the plan and what is wanted there."""
+    pairs = []
+    for text in texts:
+        place, _, wanted = text.partition(":")
+        if not (place.isascii() and place.isdigit()) or not wanted.strip():
+            raise BadRequest(f"`{parameter}` {text}: expected a place and what to have there, as {example}", parameter)
+        pairs.append((int(place), wanted.strip()))
+    return pairs
+
+
+def typed_locks(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """`5:201` as a place of the plan and the code it must have."""
+    pairs = typed_pairs(texts, "lock", "5:201")
+    wrong = [code for _, code in pairs if not (code.isascii() and code.isdigit())]
+    if wrong:
+        raise BadRequest(f"`lock`: {wrong[0]!r} is no code; give a whole number, as 5:201", "lock")
+    if len({place for place, _ in pairs}) < len(pairs):
+        raise BadRequest("`lock`: two codes for one place; give each place one", "lock")
+    return tuple((place, int(code)) for place, code in pairs)
+
+
+def typed_beginning(text: str) -> str:
+    """How a story begins: the text itself, or `@FILE`."""
+    found = _read(Path(text[1:])) if text.startswith("@") else text
+    if not found.strip():
+        raise BadRequest("`begin_with`: no text in it; give a few words, or @FILE", "begin_with")
+    return found.strip()
+
+
 def read_plan(source: str, writer: "StoryWriter") -> Plan:
     """The plan of a text file, or of a story in a file of stories: `stories.jsonl` or `stories.jsonl#ID`."""
     path, id = Path(source), ""

@@ -5,14 +5,15 @@ added where subword m is predicted.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from discodvt.corpus.sentences import split_sentences
 from discodvt.errors import BadRequest
 
 NO_CODE = -1  # text written past the end of its plan
+KEYS = ("id", "prompt", "story", "plan", "seed", "model", "finish", "segments")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,8 @@ class Request:
     """One story to write. `seed`, `index` and the prompt key its random stream; without a `plan` one is sampled.
 
     `locks` are codes of the sampled plan that are given, (place, code) counted from 0; `begin_with` is how the story
-    begins. What is sampled beside them is sampled from the same streams as without them.
+    begins. What is sampled beside them is sampled from the same streams as without them. `favour` makes a marker
+    likelier at a place of the plan; with `scored` the story's notes have the log-probabilities of plan and text.
     """
 
     prompt: str
@@ -30,6 +32,8 @@ class Request:
     id: str = ""
     locks: tuple[tuple[int, int], ...] = ()
     begin_with: str = ""
+    favour: tuple[int, str] | None = None  # place, marker
+    scored: bool = False
 
 
 class Segment(NamedTuple):
@@ -53,11 +57,12 @@ class Story:
     finish: str  # "end", or "length" where the length limit cut it
     segments: tuple[Segment, ...] = ()
     index: int = field(default=0, compare=False)  # of its request; not stored
+    notes: Mapping[str, Any] = field(default_factory=dict, compare=False)  # further keys: scores, candidates, a wish
 
     def as_line(self) -> str:
         """The story as a line of JSONL."""
         record = {"id": self.id, "prompt": self.prompt, "story": self.text, "plan": self.plan, "seed": self.seed}
-        record |= {"model": self.model, "finish": self.finish, "segments": self.segments}
+        record |= {"model": self.model, "finish": self.finish, "segments": self.segments} | dict(self.notes)
         return json.dumps(record, ensure_ascii=False) + "\n"
 
     @classmethod
@@ -75,6 +80,7 @@ class Story:
                 segments=tuple(
                     Segment(int(code), int(start), int(end)) for code, start, end in value.get("segments", ())
                 ),
+                notes={name: value[name] for name in value if name not in KEYS},
                 **texts,
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -31,6 +31,7 @@ class StoryDraft(Draft):
     request: Request
     plan: tuple[int, ...] | None
     plan_draft: PlanDraft | None = None
+    plan_log_probs: list[float] | None = None
 
 
 class StoryBatch:
@@ -89,6 +90,7 @@ class StoryBatch:
         for draft in grown:
             if draft.done:
                 draft.story.plan_draft = None
+                draft.story.plan_log_probs = draft.log_probs
                 self._writer.follow(draft.story, tuple(draft.symbols))
                 self._texts.add(draft.story)
         return [draft.story for draft in grown]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +17,7 @@ import torch
 from discodvt.data.subwords import as_input
 from discodvt.errors import BadRequest
 from discodvt.writing.baseline_writers import baseline_writer
+from discodvt.writing.decoding import Favour
 from discodvt.writing.detokenizer import Detokenizer, GrowingText
 from discodvt.writing.layers import int8_levels
 from discodvt.writing.loading import LoadedWriter, load_writer
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
     from discodvt.model import DiscoDVT
     from discodvt.model.prior import Prior
+
+FAVOUR_BIAS = 5.0  # nats
 
 
 class StoryWriter:
@@ -147,6 +151,8 @@ class StoryWriter:
             most=most,
             params=params.resolved(self.model_defaults),
             forced=dict(enumerate(beginning)),
+            favour=self._favour(request.favour),
+            log_probs=[] if request.scored else None,
         )
         plan = self._checked_plan(request)
         if plan is not None:
@@ -161,6 +167,7 @@ class StoryWriter:
             most=most,
             params=params.for_plans(),
             forced=self._checked_locks(request.locks, most),
+            log_probs=[] if request.scored else None,
         )
         return story
 
@@ -177,8 +184,10 @@ class StoryWriter:
         grown.end()
         text, starts = grown.stripped()
         if not draft.ended:
-            text = cut_to_sentence(text, earliest=starts[draft.most // 2])
-        request = draft.request
+            begun = len(draft.request.begin_with.strip())
+            text = cut_to_sentence(text, earliest=max(starts[draft.most // 2], begun))
+        request, told = draft.request, {"plan": draft.plan_log_probs, "text": draft.log_probs}
+        means = {name: fmean(found) for name, found in told.items() if found}
         return Story(
             id=request.id or str(request.index),
             prompt=request.prompt,
@@ -189,6 +198,7 @@ class StoryWriter:
             finish="end" if draft.ended else "length",
             segments=self._segments(draft, starts, text),
             index=request.index,
+            notes={"log_probs": means} if means else {},
         )
 
     def growing_text(self) -> GrowingText:
@@ -240,6 +250,15 @@ class StoryWriter:
                 f"`begin_with`: {len(ids)} subwords, of at most {most} of a story; give fewer", "begin_with"
             )
         return ids
+
+    def _favour(self, wanted: tuple[int, str] | None) -> Favour | None:
+        """The first subwords of a marker, within a sentence or at its beginning, at the subwords of a place."""
+        if wanted is None or self.latent is None:
+            return None
+        place, marker = wanted
+        size = self.latent.tokens_per_code
+        symbols = {self._ids(form, "marker")[0] for form in (marker, marker.capitalize())}
+        return Favour(tuple(sorted(symbols)), first=place * size, last=(place + 1) * size, bias=FAVOUR_BIAS)
 
     def _checked_plan(self, request: Request) -> tuple[int, ...] | None:
         """A given plan, if the model can follow it; None where one is to be drawn."""

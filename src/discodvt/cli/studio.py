@@ -1,0 +1,39 @@
+"""`discodvt studio`: a writer behind an HTTP API, native and OpenAI-compatible."""
+
+from typing import Annotated
+
+import typer
+
+from discodvt.cli.console import err
+
+
+def studio(
+    model: Annotated[
+        str | None, typer.Option(metavar="DIR|HUB_ID", help="A checkpoint; default: the storyteller that ships.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback asks for a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any that is free.")] = 8321,
+    allow_host: Annotated[list[str] | None, typer.Option(help="A further name this server has; repeat.")] = None,
+    cors_origin: Annotated[list[str] | None, typer.Option(help="A web page that may ask; repeat.")] = None,
+    rows: Annotated[int, typer.Option(min=1, max=256, help="Stories written at a time.")] = 64,
+    int8: Annotated[bool, typer.Option("--int8", help="Quantize large weights to 8 bits (CPU).")] = False,
+) -> None:
+    """Serve a writer over HTTP: /api and the OpenAI-compatible /v1, on this machine."""
+    from discodvt.web.access import make_access
+    from discodvt.web.application import need_web
+    from discodvt.web.server import serve
+
+    need_web()
+    access = make_access(host, port, allow_hosts=allow_host or (), cors_origins=cors_origin or ())
+
+    from discodvt.studio.server import make_studio
+    from discodvt.writing import StoryWriter
+
+    writer = StoryWriter.from_pretrained(model, int8=int8)
+    serve(
+        lambda found: make_studio(writer, found, rows=rows),
+        access,
+        announce=lambda address: err.print(f"serving {writer.name} at {address}; Ctrl-C ends it", highlight=False),
+        open_browser=False,
+        path="/api/openapi.json",
+    )

@@ -1,0 +1,83 @@
+"""Jobs: what a request asked for, as an append-only list of events that any number of readers follow from any place."""
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+from discodvt.web.access import HttpError
+
+KEPT_SECONDS = 300.0
+PING_SECONDS = 15.0
+
+
+class Event(NamedTuple):
+    """Something that happened; its id is its number in the job, from 1."""
+
+    name: str
+    data: dict[str, Any]
+
+    def as_sse(self, number: int) -> bytes:
+        return f"id: {number}\nevent: {self.name}\ndata: {json.dumps(self.data, ensure_ascii=False)}\n\n".encode()
+
+
+class Job:
+    """Lives in the event loop; only `Scribe` adds to it."""
+
+    def __init__(self, stories: int) -> None:
+        self.id = secrets.token_urlsafe(16)
+        self.open = stories  # not done yet
+        self.events: list[Event] = []
+        self.ended_at: float | None = None
+        self._grown = asyncio.Event()
+
+    def add(self, event: Event) -> None:
+        self.events.append(event)
+        if event.name == "done":
+            self.open -= 1
+        if event.name in ("stopped", "error") or not self.open:
+            self.ended_at = self.ended_at or time.monotonic()
+        self._grown.set()
+        self._grown = asyncio.Event()
+
+    async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, Event] | None]:
+        """Events with their numbers from the one behind `after` on, as they come; None where long nothing came."""
+        while True:
+            while after < len(self.events):
+                after += 1
+                yield after, self.events[after - 1]
+            if self.ended_at is not None:
+                return
+            try:
+                await asyncio.wait_for(self._grown.wait(), PING_SECONDS)
+            except TimeoutError:
+                yield None
+
+
+class Jobs:
+    """Jobs by id; those that ended are forgotten after a while."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Job] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def new(self, stories: int) -> Job:
+        now = time.monotonic()
+        for job in list(self._held.values()):
+            if job.ended_at is not None and now - job.ended_at > KEPT_SECONDS:
+                del self._held[job.id]
+        job = Job(stories)
+        self._held[job.id] = job
+        return job
+
+    def get(self, id: str) -> Job:
+        if id not in self._held:
+            raise HttpError(404, "no such job; it may have ended more than five minutes ago")
+        return self._held[id]
+
+    def forget(self, job: Job) -> None:
+        self._held.pop(job.id, None)

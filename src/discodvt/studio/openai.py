@@ -1,0 +1,198 @@
+"""OpenAI-compatible routes. A completion is a story FROM the prompt, not a continuation of it.
+
+Beyond OpenAI's fields a request may have `plan`, `top_k`, `min_p`, `repetition_penalty`; answers carry
+`discodvt: {plan, segments}` with each choice. What is not supported and would change the answer is refused by name.
+"""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import Field
+
+from discodvt.errors import BadRequest, WorkFailed
+from discodvt.studio.jobs import Event, Job, Jobs
+from discodvt.studio.native import MOST_STORIES, Codes, Prompt, Strict, sampling_params
+from discodvt.studio.scribe import Scribe
+from discodvt.web.access import HttpError
+from discodvt.writing import Request
+
+MOST_STOPS = 4
+REFUSED: dict[str, tuple[Any, ...]] = {
+    "logprobs": (None,), "suffix": (None,), "echo": (None, False), "best_of": (None, 1), "logit_bias": (None, {}),
+    "presence_penalty": (None, 0), "frequency_penalty": (None, 0),
+}  # fmt: skip
+
+
+class StreamOptions(Strict):
+    include_usage: bool = False
+
+
+class Completion(Strict):
+    model: str
+    prompt: Prompt | Annotated[list[Prompt], Field(min_length=1, max_length=MOST_STORIES)]
+    n: Annotated[int, Field(ge=1, le=MOST_STORIES)] | None = 1
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    user: str | None = None
+    plan: Codes | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    logprobs: Any = None
+    suffix: Any = None
+    echo: Any = None
+    best_of: Any = None
+    logit_bias: Any = None
+    presence_penalty: Any = None
+    frequency_penalty: Any = None
+
+    def checked(self, model: str) -> "Completion":
+        if self.model != model:
+            raise HttpError(404, f"model: not the one served here; ask for {model}", param="model")
+        for name, neutral in REFUSED.items():
+            if getattr(self, name) not in neutral:
+                raise BadRequest(f"`{name}`: not supported; leave it out", name)
+        if len(self.stops) > MOST_STOPS or not all(self.stops):
+            raise BadRequest(f"`stop`: at most {MOST_STOPS} texts, none of them empty", "stop")
+        if len(self.prompts) * (self.n or 1) > MOST_STORIES:
+            raise BadRequest(f"`n`: at most {MOST_STORIES} stories in all", "n")
+        return self
+
+    @property
+    def stops(self) -> list[str]:
+        return [self.stop] if isinstance(self.stop, str) else self.stop or []
+
+    @property
+    def prompts(self) -> list[str]:
+        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
+
+
+class _Choice:
+    """The text of a choice so far, up to the first stop; what may be the beginning of one is held back."""
+
+    def __init__(self, stops: list[str]) -> None:
+        self.stops, self.text, self.shown, self.stopped = stops, "", 0, False
+
+    def add(self, delta: str, *, last: bool = False) -> str:
+        if self.stopped:
+            return ""
+        self.text += delta
+        places = [at for stop in self.stops if (at := self.text.find(stop)) >= 0]
+        if places:
+            self.stopped, self.text = True, self.text[: min(places)]
+        held = 0 if last or self.stopped else max((len(stop) - 1 for stop in self.stops), default=0)
+        until = max(self.shown, len(self.text) - held)
+        piece, self.shown = self.text[self.shown : until], until
+        return piece
+
+
+def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
+    """The OpenAI-compatible routes of one writer."""
+    router, writer, started = APIRouter(prefix="/v1"), scribe.writer, int(time.time())
+    card = {"id": writer.name, "object": "model", "created": started, "owned_by": "discodvt"}
+
+    @router.get("/models")
+    def models() -> dict[str, Any]:
+        return {"object": "list", "data": [card]}
+
+    @router.get("/models/{name}")
+    def model(name: str) -> dict[str, Any]:
+        if name != writer.name:
+            raise HttpError(404, "model: not the one served here", param="model")
+        return card
+
+    @router.post("/completions")
+    async def completions(asked: Completion) -> Response:
+        """Write a story to each prompt."""
+        asked.checked(writer.name)
+        names = ("max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+        params = sampling_params({name: value for name in names if (value := getattr(asked, name)) is not None})
+        each, plan = asked.n or 1, None if asked.plan is None else tuple(asked.plan)
+        requests = [
+            Request(prompt, index=number * each + which, seed=asked.seed or 0, plan=plan)
+            for number, prompt in enumerate(asked.prompts)
+            for which in range(each)
+        ]
+        job = jobs.new(len(requests))
+        try:
+            await scribe.write(job, requests, params)
+        except BaseException:
+            jobs.forget(job)
+            raise
+        head = {"id": f"cmpl-{job.id}", "object": "text_completion", "created": int(time.time()), "model": writer.name}
+        chunks = _chunks(scribe, jobs, job, asked.stops, len(requests))
+        if asked.stream:
+            usage = asked.stream_options is not None and asked.stream_options.include_usage
+            return StreamingResponse(_sse(head, chunks, usage=usage), media_type="text/event-stream")
+        texts = [""] * len(requests)
+        finals: dict[int, dict[str, Any]] = {}
+        total: dict[str, int] = {}
+        async for number, piece, final, used in chunks:
+            texts[number] += piece
+            if final:
+                finals[number] = final
+                total = used
+        choices = [
+            {"index": number, "text": text, "logprobs": None, **finals[number]} for number, text in enumerate(texts)
+        ]
+        return JSONResponse({**head, "choices": choices, "usage": total})
+
+    return router
+
+
+async def _chunks(
+    scribe: Scribe, jobs: Jobs, job: Job, stops: list[str], count: int
+) -> AsyncIterator[tuple[int, str, dict[str, Any] | None, dict[str, int]]]:
+    """Pieces of the choices; the last of each has its reason. A client that leaves frees the rows of its stories."""
+    choices = [_Choice(stops) for _ in range(count)]
+    usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    try:
+        async for found in job.follow():
+            event = found[1] if found else Event("ping", {})
+            if event.name == "error":
+                raise WorkFailed(event.data["message"])
+            if event.name == "text":
+                piece = choices[event.data["i"]].add(event.data["delta"])
+                if piece:
+                    yield event.data["i"], piece, None, usage
+            elif event.name == "done":
+                number, record = event.data["i"], event.data["record"]
+                choice = choices[number]
+                piece = choice.add("", last=True)
+                for name, value in event.data["usage"].items():
+                    usage[name] += value
+                    usage["total_tokens"] += value
+                length = record["finish"] == "length" and not choice.stopped
+                shown = [[code, start, min(end, choice.shown)] for code, start, end in record["segments"]]
+                extra = {"plan": record["plan"], "segments": [each for each in shown if each[2] > each[1]]}
+                yield number, piece, {"finish_reason": "length" if length else "stop", "discodvt": extra}, usage
+    finally:
+        if job.ended_at is None:
+            await scribe.stop(job)
+        jobs.forget(job)
+
+
+async def _sse(head: dict[str, Any], chunks: AsyncIterator[Any], *, usage: bool) -> AsyncIterator[bytes]:
+    def line(value: dict[str, Any]) -> bytes:
+        return f"data: {json.dumps(value, ensure_ascii=False)}\n\n".encode()
+
+    used: dict[str, int] = {}
+    try:
+        async for number, piece, final, counted in chunks:
+            used = counted
+            choice = {"index": number, "text": piece, "logprobs": None, "finish_reason": None, **(final or {})}
+            yield line({**head, "choices": [choice]})
+        if usage:
+            yield line({**head, "choices": [], "usage": used})
+        yield b"data: [DONE]\n\n"
+    finally:
+        await chunks.aclose()  # type: ignore[attr-defined]

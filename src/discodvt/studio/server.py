@@ -1,0 +1,29 @@
+"""The application: native and OpenAI-compatible routes around one writer, inside the shell of `web/`."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from discodvt.studio import native, openai
+from discodvt.studio.jobs import Jobs
+from discodvt.studio.scribe import ROWS, Scribe
+from discodvt.web.access import Access
+from discodvt.web.application import in_shell, make_app
+from discodvt.web.shell import Shell
+from discodvt.writing import StoryWriter
+
+
+def make_studio(writer: StoryWriter, access: Access, *, rows: int = ROWS) -> Shell:
+    """The server of a writer; its thread starts and ends with it."""
+    scribe, jobs = Scribe(writer, rows=rows), Jobs()
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[None]:
+        scribe.start()
+        yield
+        scribe.close()
+
+    app = make_app("DiscoDVT", openapi_url="/api/openapi.json", lifespan=lifespan)
+    app.include_router(native.routes(scribe, jobs))
+    app.include_router(openai.routes(scribe, jobs))
+    return in_shell(app, access)

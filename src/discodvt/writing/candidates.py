@@ -1,0 +1,172 @@
+"""The best of k candidates, and wishes for a relation at a place of the plan.
+
+The score of a candidate is the sum of three numbers, which the story's record keeps with all k candidates:
+- `plan`: the mean log-probability of its codes under the prior (left out where the plan was given);
+- `text`: the mean log-probability of its subwords under the generator, without temperature and penalty;
+- `words`: the share of the prompt's content words that the story has.
+
+A wish ("a `because` at place 5") first writes the story without it. Candidates keep its text before the place and get
+there a code that the prior finds likely and whose dictionary entry has the marker; the marker's subwords are made
+likelier within the segment. The annotator then says which candidates have the relation there or at a place beside it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from discodvt.discourse.labels import MARKERS
+from discodvt.errors import BadRequest
+from discodvt.writing.control import alternatives, check_place, redraw, spans
+from discodvt.writing.dictionary import CodeDictionary
+from discodvt.writing.sampling import SamplingParams
+from discodvt.writing.story import Request, Story
+
+if TYPE_CHECKING:
+    from discodvt.discourse import Annotator
+    from discodvt.writing.writer import StoryWriter
+
+CANDIDATES = 8  # of a wish
+WISHED_CODES = 4  # different codes tried at the place of a wish
+HERE, BESIDE, NOWHERE = "here", "beside", "nowhere"
+_CLOSENESS = {HERE: 2, BESIDE: 1, NOWHERE: 0}
+_WORD = re.compile(r"[^\W\d_]+")
+# Closed-class words of English; what is left of a prompt are its content words.
+_FUNCTION_WORDS = frozenset(
+    "a about after all also an and any are as at be because been before but by can could did do does down for from had "
+    "has have he her him his how i if in into is it its just like made make me my no not of off on once one or our out "
+    "over said she so some that the their them then there these they this to too up upon very was we were what when "
+    "where which who whom whose why will with would you your".split()
+)
+
+
+class Wish(NamedTuple):
+    """A marker that is wanted at a place of the plan, counted from 0."""
+
+    place: int
+    marker: str
+
+    def checked(self) -> "Wish":
+        if self.marker not in MARKERS:
+            known = ", ".join(MARKERS)
+            raise BadRequest(f"`wish`: {self.marker!r} is no marker; give one of {known}", "wish")
+        if self.place < 0:
+            raise BadRequest(f"`wish`: place {self.place}; places are counted from 0", "wish")
+        return self
+
+
+def scores_of(story: Story) -> dict[str, float]:
+    """What a scored story is ranked by, and its sum, `total`."""
+    wanted = {word for word in _words(story.prompt) if word not in _FUNCTION_WORDS}
+    kept = _words(story.text)
+    found: dict[str, float] = dict(story.notes.get("log_probs", {}))
+    if wanted:
+        found["words"] = len(wanted & kept) / len(wanted)
+    return {**found, "total": sum(found.values())}
+
+
+def choose(candidates: Sequence[Story], found: Sequence[str] | None = None) -> Story:
+    """The candidate with the highest score, among those closest to a wish; its notes have all candidates."""
+    closeness = [0] * len(candidates) if found is None else [_CLOSENESS[each] for each in found]
+    scores = [scores_of(story) for story in candidates]
+    best = max(range(len(candidates)), key=lambda which: (closeness[which], scores[which]["total"], -which))
+    records: list[dict[str, Any]] = [
+        {"story": story.text, "plan": story.plan, "finish": story.finish, "segments": story.segments, "scores": score}
+        | ({} if found is None else {"found": found[which]})
+        for which, (story, score) in enumerate(zip(candidates, scores, strict=True))
+    ]
+    notes = {"scores": scores[best], "chosen": best, "candidates": records}
+    return replace(candidates[best], notes=notes)
+
+
+def wished_requests(
+    writer: "StoryWriter", base: Story, wish: Wish, count: int, *, dictionary: CodeDictionary, first_index: int
+) -> list[Request]:
+    """Requests for `count` candidates of a wish, which keep what `base` has before its place."""
+    check_place(wish.place, len(base.plan), "wish")
+    codes = wished_codes(writer, base, wish, dictionary)
+    return [
+        replace(
+            redraw(base, wish.place, locks=[(wish.place, codes[number % len(codes)])]),
+            index=first_index + number,
+            favour=wish,
+            scored=True,
+        )
+        for number in range(count)
+    ]
+
+
+def wished_codes(writer: "StoryWriter", base: Story, wish: Wish, dictionary: CodeDictionary) -> list[int]:
+    """The codes to try at a place: likely under the prior, and with the marker in their phrases."""
+    likely = alternatives(writer, base.prompt, base.plan, wish.place)
+    fitting = [(each.probability * dictionary.frequency(each.code, wish.marker), each.code) for each in likely]
+    ranked = [code for value, code in sorted(fitting, reverse=True) if value > 0]
+    return [*ranked, *(each.code for each in likely if each.code not in ranked)][:WISHED_CODES]
+
+
+def where_found(annotator: "Annotator", stories: Sequence[Story], wish: Wish) -> list[str]:
+    """Whether each story has the marker as a connective at the place, at a place beside it, or nowhere there."""
+    found = []
+    for story, annotation in zip(stories, annotator.annotate_many(story.text for story in stories), strict=True):
+        places = spans(story.plan, story.segments)
+        starts = [mention.start for mention in annotation.mentions if mention.marker == wish.marker]
+        near = [place for place in range(wish.place - 1, wish.place + 2) if 0 <= place < len(places)]
+        has = [place for place in near if (span := places[place]) and any(span[0] <= at < span[1] for at in starts)]
+        found.append(HERE if wish.place in has else BESIDE if has else NOWHERE)
+    return found
+
+
+def write_best(
+    writer: "StoryWriter",
+    requests: Iterable[Request],
+    params: SamplingParams,
+    *,
+    candidates: int,
+    wish: Wish | None = None,
+    batch_size: int = 32,
+) -> Iterator[Story]:
+    """The best of the candidates of each request, in order.
+
+    Candidate c of request i has the random stream of index i * candidates + c: without a wish they are the stories
+    that `generate -n K` writes.
+    """
+    if candidates < 1:
+        raise BadRequest(f"`best_of` {candidates}: expected 1 or more", "best_of")
+    dictionary = CodeDictionary.of(writer.directory) if wish else CodeDictionary()
+    annotator = None
+    waiting = iter(requests)
+    while some := list(islice(waiting, max(1, batch_size // candidates))):
+        starts = {request.index * candidates: request for request in some}
+        drawn = 1 if wish else candidates
+        asked = [
+            replace(request, index=start + number, scored=True)
+            for start, request in starts.items()
+            for number in range(drawn)
+        ]
+        written = {story.index: story for story in writer.write_many(asked, params, batch_size=batch_size)}
+        if wish:
+            if annotator is None:
+                from discodvt.discourse import Annotator
+
+                annotator = Annotator()
+            further = [
+                each
+                for start in starts
+                for each in wished_requests(
+                    writer, written[start], wish, candidates - 1, dictionary=dictionary, first_index=start + 1
+                )
+            ]
+            written |= {story.index: story for story in writer.write_many(further, params, batch_size=batch_size)}
+        for start, request in starts.items():
+            group = [written[start + number] for number in range(candidates)]
+            found = where_found(annotator, group, wish) if annotator and wish else None
+            best = replace(choose(group, found), index=request.index)
+            if wish and found:
+                told = {"place": wish.place, "marker": wish.marker, "found": found[best.notes["chosen"]]}
+                best = replace(best, notes={"wish": told, **best.notes})
+            yield best
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)}

@@ -1,6 +1,6 @@
 """Put a trained writer into the package: half precision, its own settings, a card with unselected stories.
 
-usage: python recipes/nano/ship.py runs/nano/writer runs/nano/codes recipes/nano/card.md [OUT]
+usage: python recipes/nano/ship.py runs/nano/writer runs/nano/meanings recipes/nano/card.md [OUT]
 
 The card is written by hand (data, compute, held-out figures, limits); the stories are added here. Of the code study
 (`discodvt codes study`) what its pages say of a code goes along.
@@ -12,20 +12,15 @@ import sys
 from pathlib import Path
 
 import torch
+from backbone import NOTICE
 from safetensors.torch import load_file, save_file
 
 from discodvt import StoryWriter
 
 PROMPTS = ("The fox who lost his hat", "Once upon a time, there was a little girl named Lily.")
-OWN = {  # the model's own lengths, a temperature at which it is fluent, a penalty that keeps it from repeating itself
-    "": {
-        "min_new_tokens": 40,
-        "max_new_tokens": 320,
-        "prompt_tokens": 48,
-        "temperature": 0.7,
-        "repetition_penalty": 1.08,
-    },
-    "prior": {"min_new_tokens": 8},
+OWN = {  # the model's own lengths, and temperatures of stories and plans at which it is fluent
+    "": {"min_new_tokens": 40, "max_new_tokens": 512, "prompt_tokens": 48, "temperature": 0.7},
+    "prior": {"min_new_tokens": 8, "temperature": 0.7},
 }
 SAID = ("code", "share", "grams", "markers", "place")
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
@@ -38,14 +33,15 @@ def main(writer: Path, study: Path, card_file: Path, out: Path) -> None:
         for name in ("config.json", "generation_config.json", *(() if part else TOKENIZER)):
             shutil.copy(writer / part / name, out / part / name)
         weights = load_file(writer / part / "model.safetensors")
-        halves = {name: weight.to(torch.float16) for name, weight in weights.items()}
+        halves = {name: weight.to(torch.float16) for name, weight in weights.items() if "token_head" not in name}
         save_file(halves, out / part / "model.safetensors", metadata={"format": "pt"})
         path = out / part / "generation_config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | own, indent=2, sort_keys=True) + "\n")
     entries = json.loads((study / "codes.json").read_text(encoding="utf-8"))["codes"]
     meanings = {"codes": [{name: entry[name] for name in SAID} for entry in entries]}
     (out / "codes.json").write_text(json.dumps(meanings, ensure_ascii=False) + "\n", encoding="utf-8")
-    card = [card_file.read_text(encoding="utf-8").rstrip(), "", "## Ten unselected stories", ""]
+    notice = ["## License of the model it starts from", "", NOTICE.rstrip(), ""]
+    card = [card_file.read_text(encoding="utf-8").rstrip(), "", *notice, "## Ten unselected stories", ""]
     storyteller = StoryWriter.from_pretrained(out)
     for prompt in PROMPTS:
         for seed in range(5):

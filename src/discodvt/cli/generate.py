@@ -59,6 +59,9 @@ def generate(
         float | None, typer.Option(help="Minimum probability, relative to the likeliest token; default: off.")
     ] = None,
     temperature: Annotated[float | None, typer.Option(help="Sampling temperature; default: the model's, or 1.")] = None,
+    plan_temperature: Annotated[
+        float | None, typer.Option(help="Sampling temperature of plans; default: the model's, or 1.")
+    ] = None,
     repetition_penalty: Annotated[
         float | None, typer.Option(help="Above 1 lowers tokens already used; default: the model's, or 1.")
     ] = None,
@@ -107,6 +110,7 @@ def generate(
     options: dict[str, Any] = {
         "min_tokens": min_tokens, "max_tokens": max_tokens, "min_codes": min_codes, "max_codes": max_codes,
         "top_p": top_p, "top_k": top_k, "min_p": min_p, "temperature": temperature,
+        "plan_temperature": plan_temperature,
         "repetition_penalty": repetition_penalty,
     }  # fmt: skip
     params = SamplingParams(greedy=greedy, **{name: value for name, value in options.items() if value is not None})

@@ -29,7 +29,7 @@ _LARGE = 1e6
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How to sample. Lengths, temperature and repetition penalty left None are the model's defaults."""
+    """How to sample. Lengths, temperatures and repetition penalty left None are the model's defaults."""
 
     top_p: float = 0.9  # nucleus sampling: the fewest tokens that together have this probability
     top_k: int = 0  # 0: off
@@ -41,7 +41,7 @@ class SamplingParams:
     max_tokens: int | None = None
     min_codes: int | None = None
     max_codes: int | None = None
-    plan_temperature: float = 1.0  # plans are sampled without a nucleus; 0: greedy
+    plan_temperature: float | None = None  # plans are sampled without a nucleus; 0: greedy
 
     def __post_init__(self) -> None:
         self._check("top_p", 0 < self.top_p <= 1, "above 0 and at most 1")
@@ -64,15 +64,15 @@ class SamplingParams:
             raise BadRequest(f"`{name}` {getattr(self, name)}: expected {expected}", name)
 
     def resolved(self, model_defaults: "SamplingParams") -> "SamplingParams":
-        """The same with the model's temperature and repetition penalty where none was given; greedy: temperature 0."""
-        given, penalty = self.temperature, self.repetition_penalty
-        temperature = 0.0 if self.greedy else model_defaults.temperature if given is None else given
-        default = model_defaults.repetition_penalty
-        return replace(self, temperature=temperature, repetition_penalty=default if penalty is None else penalty)
+        """The same with the model's temperatures and repetition penalty where none was given; greedy: temperature 0."""
+        names = ("temperature", "repetition_penalty", "plan_temperature")
+        own = {name: getattr(model_defaults, name) for name in names if getattr(self, name) is None}
+        return replace(self, **own | ({"temperature": 0.0} if self.greedy else {}))
 
     def for_plans(self) -> "SamplingParams":
         """How the codes of a plan are sampled."""
-        return SamplingParams(top_p=1.0, temperature=self.plan_temperature, repetition_penalty=1.0)
+        temperature = 1.0 if self.plan_temperature is None else self.plan_temperature
+        return SamplingParams(top_p=1.0, temperature=temperature, repetition_penalty=1.0)
 
 
 def stream_key(seed: int, index: int, prompt: str, purpose: str) -> int:

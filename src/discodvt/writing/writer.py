@@ -40,7 +40,7 @@ class StoryWriter:
     def __init__(self, parts: LoadedWriter) -> None:
         self._checkpoint, self.lengths = parts.checkpoint, parts.checkpoint.lengths
         self.name, self.directory = parts.checkpoint.name, parts.checkpoint.directory
-        self.model_defaults = parts.model_defaults  # temperature and repetition penalty where none is given
+        self.model_defaults = parts.model_defaults  # temperatures and repetition penalty where none is given
         self.int8 = parts.int8
         self.generator_engine, self.latent, self.prior_engine = parts.generator, parts.latent, parts.prior
         self._tokenizer, self._detokenizer = parts.subwords, Detokenizer(parts.subwords)
@@ -165,7 +165,7 @@ class StoryWriter:
             key=stream_key(*key, "plan"),
             fewest=fewest,
             most=most,
-            params=params.for_plans(),
+            params=params.resolved(self.model_defaults).for_plans(),
             forced=self._checked_locks(request.locks, most),
             log_probs=[] if request.scored else None,
         )

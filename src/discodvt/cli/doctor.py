@@ -13,6 +13,8 @@ EXTRAS = {
     "datasets": "hub",
     "fastapi": "studio",
     "optuna": "search",
+    "peft": "lora",
+    "ray": "ray",
     "stanza": "stanza",
     "tensorboard": "tensorboard",
     "mauve-text": "mauve",

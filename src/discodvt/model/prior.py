@@ -156,10 +156,13 @@ class CausalPlanPrior(PreTrainedModel, GenerationMixin):
 
     @torch.no_grad()
     def generate(  # type: ignore[override]  # only what is used here is named
-        self, inputs: Tensor, *, attention_mask: Tensor | None = None, **kwargs: Any
+        self, inputs: Tensor | None = None, *, attention_mask: Tensor | None = None, **kwargs: Any
     ) -> Any:
         """`GenerationMixin.generate` of the language model among codes; returns bos, codes and eos, as `PlanPrior`."""
         words, config = self.config.text_vocab_size, self.config
+        inputs = kwargs.pop("input_ids", inputs)
+        if inputs is None:
+            raise ValueError("generate needs the ids of prompts (input_ids)")
         mask = torch.ones_like(inputs) if attention_mask is None else attention_mask
         ids, mask, given, _ = self.backbone.begin(inputs, mask)
         settle_lengths(self.generation_config, kwargs, given=given, room=config.max_codes + 1)

@@ -157,6 +157,12 @@ class Checkpoint:
         return self.backbone.get("model_type") not in ("bart", "discodvt", "discodvt-prior")
 
     @property
+    def writes_text(self) -> bool:
+        """Whether it was saved as a causal language model, and not as an encoder, if it says as what."""
+        names = read_settings(self.directory / "config.json").get("architectures") or ["ForCausalLM"]
+        return any(str(name).endswith(("ForCausalLM", "LMHeadModel")) for name in names)
+
+    @property
     def kind(self) -> str:
         """The model type: `discodvt`, `discodvt-prior`, `bart` or any other of transformers."""
         return str(read_settings(self.directory / "config.json").get("model_type"))

@@ -236,7 +236,12 @@ def test_wrong_requests_are_refused_with_one_line_and_leave_nothing(home, tmp_pa
         (tmp_path / "nowhere", home / "corpus", {}, "nowhere: no such directory"),
         (home / "writer", home / "bare", {}, "run `discodvt annotate` first"),
         (home / "writer", home / "corpus", {"split": "test"}, "no split test; it has train, valid"),
-        (home / "writer", home / "corpus", {"story_tokens": 100}, "`story_tokens` 100: .* has 64 positions"),
+        (
+            home / "writer",
+            home / "corpus",
+            {"story_tokens": 100},
+            "`story_tokens` need 100 positions, the model has 64",
+        ),
     ]
     for checkpoint, corpus, options, message in requests:
         for work in (study_codes, measure_codes):
@@ -245,7 +250,7 @@ def test_wrong_requests_are_refused_with_one_line_and_leave_nothing(home, tmp_pa
             assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
     with pytest.raises(BadRequest, match="held-out"):
         measure_codes(home / "writer", home / "corpus", tmp_path / "out", split="train")
-    with pytest.raises(BadRequest, match="a discodvt checkpoint; give a plain BART"):
+    with pytest.raises(BadRequest, match="a discodvt checkpoint; give a plain language model"):
         measure_codes(home / "writer", home / "corpus", tmp_path / "out", against=home / "writer", **QUICK)
 
 

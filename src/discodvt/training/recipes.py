@@ -125,7 +125,8 @@ def toml_value(value: bool | int | float | str) -> str:
 
 def as_toml(recipe: Recipe, comment: str) -> str:
     """A recipe as a TOML file of all its keys, under a comment; keys without a value are left out."""
-    return "\n".join([f"# {comment}", *_toml_lines(recipe.model_dump(mode="json"))]) + "\n"
+    unused = {name for name in ("lora",) if name in type(recipe).model_fields and name not in recipe.model_fields_set}
+    return "\n".join([f"# {comment}", *_toml_lines(recipe.model_dump(mode="json", exclude=unused))]) + "\n"
 
 
 def _toml_lines(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -106,6 +106,10 @@ def source_checkpoint(settings: Backbone) -> Checkpoint:
     source = Checkpoint.open(settings.init)
     if source.kind.endswith("prior"):
         raise BadRequest(f"{source.directory}: a {source.kind} checkpoint; give a DiscoDVT or a language model")
+    if source.causal and source.kind != "discodvt" and not source.writes_text:
+        raise BadRequest(
+            f"{source.directory}: a {source.kind} checkpoint, which writes no text; give a BART or causal model"
+        )
     return source
 
 

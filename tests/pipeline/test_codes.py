@@ -240,7 +240,7 @@ def test_wrong_requests_are_refused_with_one_line_and_leave_nothing(home, tmp_pa
             home / "writer",
             home / "corpus",
             {"story_tokens": 100},
-            "`story_tokens` need 100 positions, the model has 64",
+            "need 100 positions, the model has 64",
         ),
     ]
     for checkpoint, corpus, options, message in requests:

@@ -1,7 +1,7 @@
 """What a plan will cost: seconds and bytes of each step, from timed steps of models of the same shape on this machine.
 
 A training is timed as a few updates of its backbone on random tokens, and what its stage adds to that as a factor
-(measured once, `STAGE_FACTORS`); stories to be written as a few decoding steps. What does not depend on a model
+(estimates, `STAGE_FACTORS`); stories to be written as a few decoding steps. What does not depend on a model
 (reading, annotating, scoring) is counted from the texts, at a rate that a short piece of work calibrates. The wall time
 is that of the steps put to work in order, as many at a time as asked for. Steps that are done cost nothing.
 """
@@ -24,6 +24,7 @@ STAGE_FACTORS = {  # time of a step, and size of the model, over those of a plai
     "seq2seq": (1.0, 1.0),
     "warm-start": (1.9, 1.5),
     "reconstruct": (2.0, 1.5),
+    "codes": (0.8, 1.5),
     "prior": (0.8, 2.4),
     "language-model": (0.9, 1.0),
     "cvae": (1.7, 1.5),

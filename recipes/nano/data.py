@@ -9,6 +9,9 @@ Reads DATA/tiny/{train,valid,test,real_test}.jsonl.gz, DATA/tales/tales.jsonl.gz
 - A story of `tiny/` gets its first sentence as the prompt, or (half of them) a title made of its own words.
 - A sampled story gets its title, a sentence about it, or its opening. A title stays with the whole story; an opening is
   taken off it. Titles are typed in several ways: capitals or none, "A story about ...".
+- Every other story whose hero stands in the prompt gets a new hero, in prompt and story: a name nobody has, or another
+  animal or person. What the hero is called can then not be told by the story's plan or the model's habits: it must be
+  read off the prompt. A sampled story comes twice, with another kind of prompt and another hero.
 - A tale is cut into pieces for 512 positions: the first has its title if the piece is about it, a later one the
   sentence before. A piece that does not end its tale is longer than the model's limit: it is cut without an end.
 - Sampled stories that share text with held-out ones (`valid`, `test`, `real_test`) are left out, and whatever prompt
@@ -26,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from judge import read_titles, says
+from seeds import HEROES, RARE_HEROES, invented_name
 
 from discodvt.corpus import first_sentence, split_sentences
 from discodvt.corpus.titles import make_title, wants_title
@@ -33,8 +37,10 @@ from discodvt.corpus.titles import make_title, wants_title
 PIECE_WORDS, PAST_LIMIT_WORDS, PIECES_PER_TALE = 330, 560, 2
 SHINGLE_WORDS, SHARED = 10, 0.3
 SHARES = {"title": 0.5, "about": 0.2, "opening": 0.3}
+NEW_HEROES = 0.5
 ABOUT = ("a story about {}", "A story about {}", "tell me about {}", "Tell me a story about {}", "Write about {}")
 _FUNCTION_WORDS = frozenset("a an the of and or in on at to from with by for who that which his her its their".split())
+_ANY_HERO = frozenset(HEROES)
 
 Example = dict[str, str]
 
@@ -55,13 +61,46 @@ def of_plain(row: dict[str, Any]) -> Example:
     return {"prompt": opening, "story": rest.strip()}
 
 
-def of_titled(row: dict[str, Any]) -> Example:
-    """A sampled story that has a title, a sentence about it and an opening."""
+def of_titled(row: dict[str, Any]) -> Iterator[Example]:
+    """Two examples of a sampled story that has a title, a sentence about it and an opening."""
     rng = random.Random(row["story"])
-    (kind,) = rng.choices(list(SHARES), list(SHARES.values()))
-    if kind == "opening":
-        return {"prompt": row["opening"], "story": row["story"].removeprefix(row["opening"]).strip()}
-    return {"prompt": as_typed(row[kind], rng), "story": row["story"]}
+    kinds = rng.choices(list(SHARES), list(SHARES.values()), k=2)
+    for kind in kinds if kinds[0] != kinds[1] else kinds[:1]:
+        if kind == "opening":
+            example = {"prompt": row["opening"], "story": row["story"].removeprefix(row["opening"]).strip()}
+        else:
+            example = {"prompt": as_typed(row[kind], rng), "story": row["story"]}
+        yield with_new_hero(example, row["hero"], rng)
+
+
+def with_new_hero(example: Example, hero: str | None, rng: random.Random) -> Example:
+    """Half of the time another hero, named alike in prompt and story."""
+    if hero is None or rng.random() > NEW_HEROES or not says(example["prompt"], hero):
+        return example
+    if hero[0].isupper():
+        new = invented_name(rng)
+    else:
+        new = rng.choice(RARE_HEROES if rng.random() < 0.5 else [word for word in HEROES if "_" not in word])
+    return {field: _renamed(text, hero, new) for field, text in example.items()}
+
+
+def _renamed(text: str, old: str, new: str) -> str:
+    """A word and its plural exchanged, with its article and capitals."""
+
+    def exchanged(found: re.Match[str]) -> str:
+        article, gap, word, plural = found[1] or "", found[2] or "", found[3], found[4] or ""
+        if article.lower() in ("a", "an"):
+            article = article[0] + ("n" if new[0].lower() in "aeiou" else "")
+        return article + gap + (new[0].upper() + new[1:] if word[0].isupper() else new) + ("s" if plural else "")
+
+    return re.sub(rf"(?:\b([Aa]n?)(\s+))?\b({re.escape(old)})(e?s)?\b", exchanged, text, flags=re.IGNORECASE)
+
+
+def hero_of(example: Example) -> str | None:
+    """A name of the prompt that the story says again inside sentences, or an animal or person of both."""
+    names = Counter(re.findall(r"(?<=[a-z,;] )[A-Z][a-z]+\b", example["story"])).most_common()
+    words = Counter(word for word in re.findall(r"[a-z]+", example["story"]) if word in _ANY_HERO).most_common()
+    return next((word for word, count in names + words if count > 1 and says(example["prompt"], word)), None)
 
 
 def as_typed(title: str, rng: random.Random) -> str:
@@ -135,14 +174,23 @@ def prepare(data: Path, out: Path, more: Sequence[Path], titles: Path) -> Counte
     kept_out = {prompt.lower().rstrip(".") for prompt in read_titles(titles)}
     counts: Counter[str] = Counter()
 
+    def is_kept_out(prompt: str) -> bool:
+        return prompt.lower().rstrip(".") in kept_out
+
     def train() -> Iterator[tuple[str, Example]]:
-        yield from (("tiny", of_plain(row)) for row in tiny["train"])
+        for row in tiny["train"]:
+            example = of_plain(row)
+            yield "tiny", with_new_hero(example, hero_of(example), random.Random(row["story"]))
         for path in more:
             for row in read_rows(path):
                 if held_out.holds(row["story"]):
                     counts["left out: held-out text"] += 1
+                elif any(is_kept_out(row.get(kind, "")) for kind in SHARES):
+                    counts["left out: prompt of titles.tsv"] += 1
+                elif "title" in row:
+                    yield from (("sampled for titles", example) for example in of_titled(row))
                 else:
-                    yield ("sampled for titles", of_titled(row)) if "title" in row else ("sampled", of_plain(row))
+                    yield "sampled", of_plain(row)
         for row in read_rows(data / "tales" / "tales.jsonl.gz"):
             yield from (("tales", example) for example in of_tale(row))
 
@@ -151,7 +199,7 @@ def prepare(data: Path, out: Path, more: Sequence[Path], titles: Path) -> Counte
     for name, examples in splits.items():
         with (out / f"{name}.jsonl").open("w", encoding="utf-8") as lines:
             for source, example in examples:
-                if name == "train" and example["prompt"].lower().rstrip(".") in kept_out:
+                if name == "train" and is_kept_out(example["prompt"]):
                     counts["left out: prompt of titles.tsv"] += 1
                 elif example["prompt"] and example["story"]:
                     counts[f"{name}: {source}"] += 1

@@ -12,10 +12,9 @@ python "$here/data.py" "$data" runs/nano/raw --more runs/nano/more.jsonl
 discodvt prepare jsonl runs/nano/corpus --train runs/nano/raw/train.jsonl --valid runs/nano/raw/valid.jsonl \
     --test runs/nano/raw/test.jsonl
 discodvt annotate runs/nano/corpus runs/nano/annotated --workers 2
-for stage in codes generator prior; do
+for stage in codes generator reconstruct prior; do
     discodvt train "$here/$stage.toml" --resume
 done
-python "$here/join.py" runs/nano/generator runs/nano/prior runs/nano/writer
 
 # The same backbone, data and steps without a plan.
 discodvt train "$here/seq2seq.toml" --resume

@@ -21,6 +21,18 @@ nurse firefighter policeman explorer astronaut inventor musician butcher blacksm
 scarecrow snowman doll teddy puppet toy train boat truck balloon kite cloud star moon tree pumpkin teapot clock
 grandmother grandfather uncle aunt mother father brother sister twin child old_man old_woman little_boy little_girl
 """.split()
+RARE_HEROES = """
+walrus raccoon heron weasel ferret lynx gecko salamander octopus squid jellyfish starfish seahorse beetle moth firefly
+dragonfly wasp mosquito flea gnat ladybird magpie raven falcon hawk vulture stork pelican turkey canary finch swallow
+woodpecker cuckoo alpaca llama bison buffalo gorilla chimpanzee baboon lemur sloth armadillo anteater porcupine skunk
+opossum chipmunk gopher marmot mongoose meerkat hyena jackal coyote panther cheetah jaguar antelope gazelle reindeer elk
+mammoth mule ox calf foal piglet kid cub tadpole minnow trout salmon eel clam oyster snowflake raindrop pebble teaspoon
+candle wagon tractor bus bicycle airplane submarine rocket lantern umbrella kettle broom mirror piano trumpet violin
+drummer pilot driver postman mailman librarian barber weaver potter mason plumber janitor guard soldier general emperor
+duke duchess countess monk nun priest bishop judge lawyer banker clerk waiter jester acrobat poet writer sculptor
+gnome goblin ogre genie sorcerer unicorn phoenix centaur cyclops vampire zombie alien yeti neighbor cousin grandson
+niece nephew orphan stranger traveler visitor champion runner swimmer climber thief burglar detective spy hermit
+""".split()
 TRAITS = """
 little brave shy happy sad curious clever lazy kind grumpy hungry lonely playful gentle proud tiny big careless honest
 greedy quiet loud friendly scared silly wise tired jealous polite strong old young poor rich blue green red golden
@@ -89,7 +101,10 @@ Hassan Fatima Yusuf Amina Ali Zara Kofi Ama Kwame Nia Tunde Ngozi Sanjay Priya A
 Kenji Sakura Taro Hana Minho Jisoo Kai Leilani Tala Winona Aiyana Takoda Moses Ruth Ezra Naomi Silas Edith Winston
 Beatrice Rupert Matilda Cedric Agnes Barnaby Prudence Humphrey Dorothy Archibald Henrietta Ferdinand Josephine Ulysses
 """.split()
-_STARTS = "B Bl Br C Ch D Dr F Fl G Gl Gr H J K Kl L M N P Pl Pr Qu R S Sk Sn St T Th Tr V W Wh Y Z".split()
+_STARTS = """
+A E I O U Al El Or Is Em Mb Ng Nk Kh Sh Zh Ts X B Bl Br C Ch D Dr F Fl G Gl Gr H J K Kl L M N P Pl Pr Qu R S Sk Sn St T
+Th Tr V W Wh Y Z
+""".split()
 _MIDDLES = "a e i o u ee oo ai ar er or im um in on al el il".split()
 _JOINTS = "b bb d dd f g gg l ll m mm n nn nd p pp r rr s ss t tt tz v x z zz mp nk bl dl gl".split()
 _ENDINGS = "a o y ie le in en us el ix er ot kin bert ella olo ina um wick ley ford mond ette".split()
@@ -108,7 +123,8 @@ class Seed:
 
 def invented_name(rng: random.Random) -> str:
     """A name nobody has, of one to three syllables and an ending."""
-    name = rng.choice(_STARTS) + rng.choice(_MIDDLES)
+    start = rng.choice(_STARTS)
+    name = start + ("" if start in "AEIOU" else rng.choice(_MIDDLES))
     for _ in range(rng.choice((0, 0, 1))):
         name += rng.choice(_JOINTS) + rng.choice(_MIDDLES)
     return name + rng.choice(_JOINTS) + rng.choice(_ENDINGS)

@@ -50,10 +50,14 @@ class PosteriorOutput(NamedTuple):
 
 
 class RelationHead(nn.Module):
-    """A projection and a bilinear form over the mean latents of two EDUs (equation 6)."""
+    """A projection and a bilinear form over the mean latents of two EDUs (equation 6).
 
-    def __init__(self, width: int, relation_width: int, relations: int) -> None:
+    Latents are taken at the size they had before `scale` fitted them to the embeddings of the backbone.
+    """
+
+    def __init__(self, width: int, relation_width: int, relations: int, *, scale: float = 1.0) -> None:
         super().__init__()
+        self.scale = scale
         self.projection = nn.Linear(width, relation_width)
         self.bilinear = nn.Bilinear(relation_width, relation_width, relations)
 
@@ -63,7 +67,8 @@ class RelationHead(nn.Module):
         `latent` [B, T, D]; `pooling` [B, S, T] averages each EDU's positions (rows sum to 1, or are 0 at padding);
         `pairs` [P, 2] lists (story, left EDU), the right EDU being the next one.
         """
-        means = self.projection(pooling.to(latent.dtype) @ latent)  # [B, S, R]; linear, so it may follow the mean
+        pooled = pooling.to(latent.dtype) @ latent / self.scale
+        means = self.projection(pooled)  # [B, S, R]; linear, so it may follow the mean
         story, left = pairs.unbind(-1)
         with torch.autocast(latent.device.type, enabled=False):  # which knows no bilinear form on a CPU
             means = means.to(self.bilinear.weight.dtype)
@@ -92,7 +97,9 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
             config.code_width, config.conv_channels, config.hidden_size, config.conv_layers, scale=config.latent_scale
         )
         self.generator = self.backbone.new_generator()
-        self.relation_head = RelationHead(config.hidden_size, config.relation_width, config.num_relations)
+        self.relation_head = RelationHead(
+            config.hidden_size, config.relation_width, config.num_relations, scale=config.latent_scale
+        )
         self._no_split_modules = list(self.generator._no_split_modules or [])
         self.post_init()
         keep_settings(self.generation_config, self.symbols, top_p=0.9)
@@ -123,8 +130,7 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         model.backbone.copy_posterior(model.generator, model.posterior)
         if not model.config.is_encoder_decoder:
             model._check_backbone()
-            scale = 3 * model.backbone.embedding_scale(model.generator)
-            model.config.latent_scale = model.up.scale = scale  # else the latent drowns small embeddings
+            model._fit_scales()
         return model
 
     @classmethod
@@ -158,6 +164,22 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
             self.generator.train(was_training)
         if not torch.allclose(ours, theirs, atol=1e-4, rtol=1e-3):
             raise BadRequest(f"a {kind} model makes its logits in a way that is not supported; give another")
+
+    @torch.no_grad()
+    def _fit_scales(self) -> None:
+        """States and latents of common size for any backbone: else codes are certain before they have learned
+        anything, where the posterior ends in a norm of large weights, and the latent drowns small embeddings.
+        """
+        drawn = torch.randint(self.config.vocab_size, (4, 64), generator=torch.Generator().manual_seed(0))
+        ids, was_training = drawn.to(self.device), self.posterior.training
+        states = self.backbone.read(self.posterior.eval(), ids, torch.ones_like(ids))
+        self.posterior.train(was_training)
+        self.config.posterior_scale = 1 / float(states.float().square().mean().sqrt().clamp(min=1e-6))
+        latent_scale = 3 * self.backbone.embedding_scale(self.generator)
+        self.config.latent_scale = self.up.scale = self.relation_head.scale = latent_scale
+
+    def _read_states(self, story_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        return self.backbone.read(self.posterior, story_ids, attention_mask) * self.config.posterior_scale
 
     def change_bottleneck(self, name: str, levels: list[int] | None = None) -> None:
         """Codes made in another way: those already learned stay if they are of one kind, else they are new."""
@@ -195,7 +217,7 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         noise: Tensor | None = None,
     ) -> PosteriorOutput:
         """Story ids `story_start y1 .. yM` [B, T] to codes and latent; a temperature relaxes the codes, noise draws."""
-        hidden = self.backbone.read(self.posterior, story_ids, attention_mask)  # [B, T, D]
+        hidden = self._read_states(story_ids, attention_mask)  # [B, T, D]
         features, code_mask = self.down(hidden, attention_mask.bool())  # [B, L, C], [B, L]
         found = self.bottleneck(features, code_mask, temperature=temperature, noise=noise)
         after = self.bottleneck.embed(found.codes.new_full((len(story_ids), 1), self.config.padding_code))  # [B, 1, E]
@@ -205,7 +227,7 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
     @torch.no_grad()
     def plan(self, story_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """The codes [B, L] of stories, the padding code past their end."""
-        hidden = self.backbone.read(self.posterior, story_ids, attention_mask)
+        hidden = self._read_states(story_ids, attention_mask)
         codes: Tensor = self.bottleneck(*self.down(hidden, attention_mask.bool())).codes
         return codes
 

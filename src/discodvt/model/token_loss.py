@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-_SCORES_PER_SLICE = 2**24  # 64 MB of float32
+_SCORES_PER_SLICE = 2**22  # 16 MB of float32
 
 
 class _TokenLoss(torch.autograd.Function):

@@ -45,7 +45,7 @@ def test_held_out_stories_and_kept_out_titles_never_reach_training(folder: Path,
             {"story": "A new start here. " + story(31)},  # of real_test, with another beginning
             {"story": story(77)},
             {"title": "A mouse in the king's kitchen", "about": "A mouse in the king's kitchen", "opening": "None",
-             "story": story(78)},
+             "story": story(78), "hero": "mouse"},
         ],
     )  # fmt: skip
     counts = data.prepare(folder, tmp_path / "out", [more], RECIPE / "titles.tsv")
@@ -67,14 +67,15 @@ def test_an_opening_leaves_the_story_and_a_title_stays_beside_it() -> None:
             "title": seed.title,
             "about": seed.about,
             "opening": seed.opening,
+            "hero": "nobody of the prompts",
         }
-        made = data.of_titled(row)
-        if made["prompt"] == seed.opening:
-            assert made["story"] == "Then it rained."
-            kinds.add("opening")
-        else:
-            assert made["story"] == row["story"]
-            kinds.add("title")
+        for made in data.of_titled(row):
+            if made["prompt"] == seed.opening:
+                assert made["story"] == "Then it rained."
+                kinds.add("opening")
+            else:
+                assert made["story"] == row["story"]
+                kinds.add("title")
     assert kinds == {"opening", "title"}
 
 
@@ -98,3 +99,25 @@ def test_pieces_of_a_tale_have_its_title_then_the_sentence_before() -> None:
 def test_a_title_that_its_tale_does_not_mention_gives_way_to_the_first_sentence() -> None:
     (only,) = data.of_tale({"title": "Eighth Evening", "story": "A swan flew by. It was white."})
     assert only == {"prompt": "A swan flew by.", "story": "It was white."}
+
+
+def test_a_new_hero_is_called_alike_in_prompt_and_story() -> None:
+    example = {"prompt": "The fox who lost a hat", "story": "There was a fox. The foxes met an owl. Fox ran."}
+    changed = {data._renamed(text, "fox", "otter") for text in example.values()}
+    assert changed == {"The otter who lost a hat", "There was an otter. The otters met an owl. Otter ran."}
+
+
+def test_half_of_the_heroes_change_and_nothing_else() -> None:
+    example = {"prompt": "One day, Lily found a key.", "story": "She ran home. Then Lily told Tom, and Lily laughed."}
+    drawn = [data.with_new_hero(example, data.hero_of(example), random.Random(seed)) for seed in range(200)]
+    new = [each for each in drawn if each != example]
+    assert 60 < len(new) < 140
+    for each in new:
+        name = each["prompt"].split()[2]
+        assert each["story"] == example["story"].replace("Lily", name)
+    assert len({each["prompt"] for each in new}) > 50
+
+
+def test_a_hero_that_is_not_in_the_prompt_stays() -> None:
+    example = {"prompt": "A rainy day", "story": "One day Lily ran. Then Lily fell."}
+    assert data.hero_of(example) is None

@@ -179,8 +179,8 @@ def _training(run: Entry) -> Iterator[str]:
     for words in [entry["words"]["reference"] for entry in run["systems"].values()][:1]:
         yield "The references have {:.1f} ({:.1f} to {:.1f}) words.".format(*words)
     yield (
-        "Steps and subwords are of the whole chain (of a prior: codes). NLL in nats a subword on the valid split, with the codes or "
-        "the posterior mean of the story itself where there are any: not comparable between systems with and without."
+        "Steps and subwords are of the whole chain (of a prior: codes). NLL in nats a subword on the valid split, with "
+        "the codes or the posterior mean of the story itself where there are any: those are not comparable with others."
     )
 
 
@@ -316,7 +316,7 @@ def _relations(run: Entry) -> Iterator[str]:
                 held = apart(disco.get(score), finished[other].get(score), sign)
                 rows.append([f"DiscoDVT has {said} than {other} ({score})", held])
         yield ""
-        yield "These are judged by whether the two intervals overlap, which is stricter than an interval of the difference."
+        yield "Judged by whether the two intervals overlap, which is stricter than an interval of the difference."
         yield ""
         yield from _table(["claim", "held"], rows)
 

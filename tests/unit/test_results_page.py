@@ -27,10 +27,12 @@ def test_a_changed_score_changes_the_page_and_a_missing_system_has_no_number(res
     difference = {"difference": -0.05, "low": -0.08, "high": -0.02, "p_bootstrap": 0.01}
     entry = {
         "seeds": [0], "stories": 4, "commands": ["discodvt evaluate x"], "paper": dict.fromkeys(results.MAIN, score),
-        "training": [{"seed": 0, "steps": 7, "tokens": 9, "alarms": []}], "words": {"story": [1, 1, 1], "reference": [2, 2, 2]},
+        "training": [{"seed": 0, "steps": 7, "tokens": 9, "alarms": []}],
+        "words": {"story": [1, 1, 1], "reference": [2, 2, 2]},
     }  # fmt: skip
     run = {
-        "grid": "x.toml", "title": "Toy", "prompts": {"toy": 4}, "seeds": {"BART": [0, 1], "DiscoDVT": [0], "BART-LM": [0]},
+        "grid": "x.toml", "title": "Toy", "prompts": {"toy": 4},
+        "seeds": {"BART": [0, 1], "DiscoDVT": [0], "BART-LM": [0]},
         "steps": {"BART": [3, 3], "DiscoDVT": [3, 3], "BART-LM": [1, 3]},
         "systems": {"DiscoDVT": entry, "BART": entry | {"compared": dict.fromkeys(results.MAIN, difference)}},
     }  # fmt: skip

@@ -286,16 +286,18 @@ def _checkpoint_shape(source: str) -> Shape:
 
 
 def _model(shape: Shape) -> Any:
-    from transformers import BartConfig, BartForConditionalGeneration, LlamaConfig, LlamaForCausalLM
+    from transformers import BartConfig, BartForConditionalGeneration, LlamaConfig
+
+    from discodvt.model.backbones import new_backbone
 
     if shape.causal:
-        return LlamaForCausalLM(
+        return new_backbone(
             LlamaConfig(
                 vocab_size=shape.vocabulary, hidden_size=shape.width, num_hidden_layers=shape.layers,
                 num_attention_heads=shape.heads, intermediate_size=shape.ffn_width,
                 max_position_embeddings=shape.positions, tie_word_embeddings=True,
             )
-        )  # fmt: skip
+        ).new_generator()  # fmt: skip
     return BartForConditionalGeneration(
         BartConfig(
             vocab_size=shape.vocabulary, d_model=shape.width, encoder_layers=shape.layers,
@@ -314,7 +316,7 @@ def _parameters(shape: Shape) -> int:
 
 
 def _time_updates(shape: Shape) -> tuple[float, float]:
-    """Seconds of an update, whatever its size, and of each token in it: a small one and a larger one, on random tokens."""
+    """Seconds of an update, whatever its size, and of each token in it: from a small one and a larger one."""
     import torch
 
     model = _model(shape)

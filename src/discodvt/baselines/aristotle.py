@@ -8,6 +8,7 @@ A directory of the `rescoring` stage is the story writer's checkpoint, and in it
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,9 +23,9 @@ from discodvt.baselines.scorer_model import ScorerModel
 from discodvt.baselines.scorers import PlotScorer, rescore_with
 from discodvt.checkpoints import Checkpoint, best_device
 from discodvt.corpus import read_examples
-from discodvt.data.subwords import as_input
+from discodvt.data.subwords import Symbols, as_input
 from discodvt.errors import BadRequest
-from discodvt.model.backbones import load_language_model, new_backbone
+from discodvt.model.backbones import Backbone, load_language_model, new_backbone
 from discodvt.stored_weights import read_settings
 
 STAGE = "rescoring"
@@ -92,9 +93,14 @@ class PlotDrawer:
         ids = self.tokenizer.backend_tokenizer.encode(as_input(plot), add_special_tokens=False).ids[: self.longest]
         return torch.tensor(ids, dtype=torch.long)
 
+    @cached_property
+    def backbone(self) -> Backbone:
+        config = self.model.config
+        return new_backbone(config, separator=getattr(config, "separator_token_id", None))
+
     @property
-    def _symbols(self) -> Any:
-        return new_backbone(self.model.config).symbols
+    def _symbols(self) -> Symbols:
+        return self.backbone.symbols
 
     def _inputs(self, prompt: str) -> Tensor:
         symbols = self._symbols
@@ -104,7 +110,7 @@ class PlotDrawer:
 
     def _given(self, prompt: str) -> int:
         ids = self._inputs(prompt)
-        return int(new_backbone(self.model.config).begin(ids, torch.ones_like(ids))[2])
+        return int(self.backbone.begin(ids, torch.ones_like(ids))[2])
 
     def _rescore(self, prompt: str, *, skip: int) -> Any:
         context = self.tokenizer.backend_tokenizer.encode(as_input(source_text(prompt, "")), add_special_tokens=False)
@@ -117,8 +123,7 @@ class PlotDrawer:
         self, prompt: str, *, seed: int, count: int, processors: list[Any], top_p: float = 0.9
     ) -> list[Tensor]:
         """Plots as token ids, their end cut off."""
-        backbone = new_backbone(self.model.config)
-        ids = self._inputs(prompt)
+        backbone, ids = self.backbone, self._inputs(prompt)
         ids, mask, given, _ = backbone.begin(ids, torch.ones_like(ids))
         verb: Any = self.tokenizer.convert_tokens_to_ids(VERB)
         room = int(self.model.config.max_position_embeddings) - given
@@ -155,8 +160,7 @@ class PlotDrawer:
     @torch.no_grad()
     def _mean_log_p(self, prompt: str, plots: Sequence[Tensor]) -> list[float]:
         """The writer's mean ln p per token of each plot."""
-        backbone = new_backbone(self.model.config)
-        ids = self._inputs(prompt)
+        backbone, ids = self.backbone, self._inputs(prompt)
         found = []
         for plot in plots:
             told = torch.cat([torch.tensor([backbone.symbols.story_start]), plot])[None].to(self.device)

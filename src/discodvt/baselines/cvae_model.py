@@ -4,54 +4,29 @@ The posterior reads the story with a copy of the backbone's reader, as DiscoDVT'
 another. Both go through the seam of `discodvt.model.backbones`, so the backbone may be a BART or a causal model.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, GenerationMixin, PreTrainedConfig, PreTrainedModel
-from transformers.configuration_utils import SubConfigSpec
+from transformers import AutoConfig, AutoModel, GenerationMixin, PreTrainedModel
 
 from discodvt.baselines.cvae import GaussianLatent, LatentOutput
 from discodvt.data.subwords import Symbols
 from discodvt.model.backbones import new_backbone
+from discodvt.model.configuration import WithBackbone
 from discodvt.model.generation import keep_settings
 
 PROJECTION_SCALE = 0.5  # of the latent over that of the embeddings, at first: heard, but not deafening
 
 
-class CVAEConfig(PreTrainedConfig):
+class CVAEConfig(WithBackbone):
     """A language model (`backbone_config`) and the size of z."""
 
     model_type = "discodvt-cvae"
-    sub_configs_defaults: ClassVar = {"backbone_config": SubConfigSpec(config_class=AutoConfig, model_type="bart")}
 
-    backbone_config: PreTrainedConfig | dict[str, Any] | None = None
     posterior_layers: int | None = None
     separator_token_id: int | None = None
     latent_dimensions: int = 64
-
-    def __post_init__(self, **kwargs: Any) -> None:
-        super().__post_init__(**kwargs)
-        backbone: Any = self.backbone_config
-        self.is_encoder_decoder = bool(backbone is not None and backbone.is_encoder_decoder)
-        self.tie_word_embeddings = bool(getattr(backbone, "tie_word_embeddings", False))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Without the precision transformers notes in the backbone when it opens one."""
-        output: dict[str, Any] = super().to_dict()
-        if isinstance(output.get("backbone_config"), dict):
-            output["backbone_config"].pop("dtype", None)
-        return output
-
-    @property
-    def backbone(self) -> Any:
-        """The configuration of the language model."""
-        return self.backbone_config
-
-    @property
-    def pad_token_id(self) -> int | None:
-        pad: int | None = getattr(self.backbone_config, "pad_token_id", None)
-        return pad
 
 
 class BartCVAE(PreTrainedModel, GenerationMixin):

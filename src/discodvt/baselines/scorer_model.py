@@ -1,39 +1,22 @@
 """A rescorer as a checkpoint: the reader of a backbone, a masked mean, two logits."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
-from transformers.configuration_utils import SubConfigSpec
+from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from discodvt.baselines.scorers import PlotScorer
 from discodvt.model.backbones import Backbone, new_backbone
+from discodvt.model.configuration import WithBackbone
 
 
-class ScorerConfig(PreTrainedConfig):
+class ScorerConfig(WithBackbone):
+    """A language model (`backbone_config`), of which the scorer has the reader."""
+
     model_type = "discodvt-scorer"
-    sub_configs_defaults: ClassVar = {"backbone_config": SubConfigSpec(config_class=AutoConfig, model_type="bart")}
 
-    backbone_config: PreTrainedConfig | dict[str, Any] | None = None
     layers: int | None = None  # of the backbone; None: as many as its reader has
     head_dropout: float = 0.1
-
-    def to_dict(self) -> dict[str, Any]:
-        """Without the precision transformers notes in the backbone when it opens one."""
-        output: dict[str, Any] = super().to_dict()
-        if isinstance(output.get("backbone_config"), dict):
-            output["backbone_config"].pop("dtype", None)
-        return output
-
-    @property
-    def backbone(self) -> Any:
-        """The configuration of the language model."""
-        return self.backbone_config
-
-    @property
-    def pad_token_id(self) -> int | None:
-        pad: int | None = getattr(self.backbone_config, "pad_token_id", None)
-        return pad
 
 
 class _Reader(nn.Module):

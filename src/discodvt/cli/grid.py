@@ -24,6 +24,9 @@ def grid(
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Steps at a time.")] = 1,
     only: Annotated[list[str] | None, typer.Option(metavar="SYSTEM", help="Only this system; repeatable.")] = None,
+    seed: Annotated[
+        list[int] | None, typer.Option(min=0, metavar="SEED", help="Only this seed; repeatable.", show_default=False)
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, with time and disk, and stop.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")] = False,
 ) -> None:
@@ -37,7 +40,7 @@ def grid(
     from discodvt.experiments.grid_report import write_grid_report
     from discodvt.experiments.grid_run import GridRun, locked_grid
 
-    asked = read_grid(grid, only=only or [])
+    asked = read_grid(grid, only=only or [], seeds=seed or [])
     directory = target or asked.out
     if directory is None:
         raise BadRequest(f"{grid}: no output directory; give --out, or `out` in the grid")

@@ -116,6 +116,21 @@ class Grid(Section):
     def evaluated(self) -> list[str]:
         return [name for name, corpus in self.corpora.items() if corpus.evaluate]
 
+    def with_systems(self, kept: dict[str, SystemSettings]) -> "Grid":
+        """Without all other systems."""
+        return self.model_copy(update={"systems": kept, "main": self.main if self.main in kept else None})
+
+    def with_seeds(self, seeds: Sequence[int]) -> "Grid":
+        """With these seeds of every system; one that has none of them is left out."""
+        kept = {
+            name: system.model_copy(update={"seeds": found})
+            for name, system in self.systems.items()
+            if (found := [seed for seed in system.seeds or self.seeds if seed in seeds])
+        }
+        if not kept:
+            raise BadRequest(f"`seed` {', '.join(map(str, seeds))}: no system has it; there are {self.seeds}", "seed")
+        return self.with_systems(kept)
+
     def problems(self) -> list[str]:
         """Names that name nothing, and seeds given twice."""
         wrong: list[str] = []
@@ -154,8 +169,8 @@ def _unknown(name: str, what: str, known: Sequence[str] | dict[str, Any]) -> str
     return f"no {what} {name!r}; {hint}"
 
 
-def read_grid(name: str | Path, *, only: Sequence[str] = ()) -> Grid:
-    """Read and check a grid (a path, or the name of one that ships); `only` keeps some of its systems."""
+def read_grid(name: str | Path, *, only: Sequence[str] = (), seeds: Sequence[int] = ()) -> Grid:
+    """Read and check a grid (a path, or the name of one that ships); `only` and `seeds` keep a part of it."""
     path = find_recipe(name)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -177,8 +192,8 @@ def read_grid(name: str | Path, *, only: Sequence[str] = ()) -> Grid:
             raise BadRequest(f"{path}: `only` {system}: {_unknown(system, 'system', grid.systems)}", "only")
     if only:
         kept = {name: system for name, system in grid.systems.items() if name in only}
-        grid = grid.model_copy(update={"systems": kept, "main": grid.main if grid.main in kept else None})
-    return grid
+        grid = grid.with_systems(kept)
+    return grid.with_seeds(seeds) if seeds else grid
 
 
 def _explain(problem: Any) -> str:

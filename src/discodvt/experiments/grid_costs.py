@@ -1,7 +1,7 @@
 """What a plan will cost: seconds and bytes of each step, from timed steps of models of the same shape on this machine.
 
-A training is timed as a few updates of its backbone on random tokens, and what its stage adds to that as a factor
-(estimates, `STAGE_FACTORS`); stories to be written as a few decoding steps. What does not depend on a model
+A training is timed as updates of its backbone on random tokens, few and many, and what its stage adds to that as a
+factor (`STAGE_FACTORS`); stories to be written as updates of one token. What does not depend on a model
 (reading, annotating, scoring) is counted from the texts, at a rate that a short piece of work calibrates. The wall time
 is that of the steps put to work in order, as many at a time as asked for. Steps that are done cost nothing.
 """
@@ -49,6 +49,7 @@ class Shape(NamedTuple):
     ffn_width: int
     vocabulary: int
     positions: int
+    causal: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def _wall(plan: Plan, seconds: dict[Step, float], jobs: int) -> float:
 @dataclass
 class _Costs:
     plan: Plan
-    timed: dict[tuple[Any, ...], float] = field(default_factory=dict)
+    timed: dict[Shape, tuple[float, float]] = field(default_factory=dict)  # seconds of an update, and of a token of it
 
     def of(self, step: Step) -> tuple[float, float]:
         """Seconds and bytes."""
@@ -158,10 +159,10 @@ class _Costs:
         return length * self._timed(shape, rows, 1) / 4  # forward only, and without the language model's own overhead
 
     def _timed(self, shape: Shape, batch: int, length: int) -> float:
-        key = (shape, batch, length)
-        if key not in self.timed:
-            self.timed[key] = _time_update(*key)
-        return self.timed[key]
+        if shape not in self.timed:
+            self.timed[shape] = _time_updates(shape)
+        update, token = self.timed[shape]
+        return update + token * batch * length
 
     def _shape(self, step: Step) -> Shape:
         """The backbone of a chain: of the recipe it begins with, or of the checkpoint that recipe starts from."""
@@ -280,12 +281,23 @@ def _checkpoint_shape(source: str) -> Shape:
         config.get("decoder_attention_heads") or config.get("num_attention_heads") or config.get("n_head") or 12
     )
     ffn = int(config.get("decoder_ffn_dim") or config.get("intermediate_size") or 4 * width)
-    return Shape(width, layers, heads, ffn, int(config.get("vocab_size", 50265)), 1024)
+    causal = "decoder_layers" not in config
+    return Shape(width, layers, heads, ffn, int(config.get("vocab_size", 50265)), 1024, causal)
 
 
 def _model(shape: Shape) -> Any:
-    from transformers import BartConfig, BartForConditionalGeneration
+    from transformers import BartConfig, BartForConditionalGeneration, LlamaConfig
 
+    from discodvt.model.backbones import new_backbone
+
+    if shape.causal:
+        return new_backbone(
+            LlamaConfig(
+                vocab_size=shape.vocabulary, hidden_size=shape.width, num_hidden_layers=shape.layers,
+                num_attention_heads=shape.heads, intermediate_size=shape.ffn_width,
+                max_position_embeddings=shape.positions, tie_word_embeddings=True,
+            )
+        ).new_generator()  # fmt: skip
     return BartForConditionalGeneration(
         BartConfig(
             vocab_size=shape.vocabulary, d_model=shape.width, encoder_layers=shape.layers,
@@ -303,21 +315,29 @@ def _parameters(shape: Shape) -> int:
         return sum(parameter.numel() for parameter in _model(shape).parameters())
 
 
-def _time_update(shape: Shape, batch: int, length: int) -> float:
-    """Seconds of an update on random tokens."""
+def _time_updates(shape: Shape) -> tuple[float, float]:
+    """Seconds of an update, whatever its size, and of each token in it: from a small one and a larger one."""
     import torch
 
     model = _model(shape)
-    ids = torch.randint(4, shape.vocabulary, (batch, min(length, shape.positions)))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
 
-    def update() -> None:
-        model(input_ids=ids[:, :16], decoder_input_ids=ids, labels=ids).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    def seconds(ids: torch.Tensor) -> float:
+        prompts = {} if shape.causal else {"decoder_input_ids": ids}
 
-    update()
-    return _fastest(update, times=3)
+        def update() -> None:
+            model(input_ids=ids if shape.causal else ids[:, :16], **prompts, labels=ids).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return _fastest(update, times=3)
+
+    length = min(64, shape.positions)
+    small, large = (torch.randint(4, shape.vocabulary, size) for size in ((1, 8), (8, length)))
+    seconds(small)  # the first is slower
+    few, many = seconds(small), seconds(large)
+    token = max(0.0, many - few) / (large.numel() - small.numel())
+    return max(0.0, few - token * small.numel()), token
 
 
 def _calibrate() -> float:

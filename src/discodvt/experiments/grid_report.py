@@ -46,7 +46,7 @@ def write_grid_report(plan: Plan) -> list[Path]:
                 target = plan.out / REPORT / corpus / name
                 _write(plan, corpus, name, shown, complete, target)
                 written.append(target)
-        write_json(plan.out / REPORT / corpus / SCORES, _all_scores(plan, rows)) if written else None
+        write_json(plan.out / REPORT / corpus / SCORES, all_scores(plan, rows)) if written else None
     return written
 
 
@@ -117,7 +117,7 @@ def _mean(values: Sequence[float], *, whole: bool = False) -> TableCell:
     )
 
 
-def _all_scores(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
+def all_scores(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
     """Every score of every complete row, for whoever makes other tables of them."""
     found: dict[str, Any] = {}
     for row in _in_order(plan, rows):
@@ -132,6 +132,8 @@ def _all_scores(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
                     content = read_json(step.output / file)
                     entry[key] = content["comparison"] if key == "compared" else content["scores"]
                     entry["stories"] = content["stories"]
+                    if key == "paper":
+                        entry["utilisation"] = content["utilisation"]  # of the plans its stories were written from
             entry["training"] = [_trained(cell) for cell in row.cells]
             found[row.system] = entry
     return found

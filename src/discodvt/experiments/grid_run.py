@@ -112,7 +112,7 @@ class GridRun:
         return self.plan.out / LOGS / f"{name}.log"
 
     def _start(self, step: Step) -> _Running:
-        threads = max(1, (os.cpu_count() or 1) // self.jobs)
+        threads = int(os.environ.get("OMP_NUM_THREADS") or max(1, (os.cpu_count() or 1) // self.jobs))
         process: Any = _context().Process(
             target=run_command, args=(step.command, self._log(step), threads), daemon=True
         )

@@ -28,14 +28,52 @@ class BartBaseConfig(BartConfig):
     decoder_ffn_dim: int = 3072
 
 
-class DiscoDVTConfig(PreTrainedConfig):
+class WithBackbone(PreTrainedConfig):
+    """The configuration of a model around a language model (`backbone_config`), whose vocabulary and kind it has."""
+
+    sub_configs_defaults: ClassVar = {"backbone_config": SubConfigSpec(config_class=AutoConfig, model_type="bart")}
+
+    backbone_config: PreTrainedConfig | dict[str, Any] | None = None
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        super().__post_init__(**kwargs)
+        self.is_encoder_decoder = bool(getattr(self.backbone, "is_encoder_decoder", False))
+        self.tie_word_embeddings = bool(getattr(self.backbone, "tie_word_embeddings", False))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Without the precision transformers notes in the backbone when it opens one: it is the whole model's."""
+        output: dict[str, Any] = super().to_dict()
+        if isinstance(output.get("backbone_config"), dict):
+            output["backbone_config"].pop("dtype", None)
+        return output
+
+    @property
+    def backbone(self) -> Any:
+        """The configuration of the language model."""
+        return self.backbone_config
+
+    def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
+        """What `generate` shapes its caches after."""
+        text: PreTrainedConfig = self.backbone.get_text_config(decoder=decoder, encoder=encoder)
+        return text
+
+    @property
+    def hidden_size(self) -> int:
+        return int(self.backbone.hidden_size)
+
+    @property
+    def pad_token_id(self) -> int | None:
+        pad: int | None = getattr(self.backbone, "pad_token_id", None)
+        return pad
+
+
+class DiscoDVTConfig(WithBackbone):
     """A language model (`backbone_config`) plus the latent: K codes, one for every 2^c tokens.
 
     Checkpoints made when BART was the only backbone have its sizes beside the latent's; they are read as well.
     """
 
     model_type = "discodvt"
-    sub_configs_defaults: ClassVar = {"backbone_config": SubConfigSpec(config_class=AutoConfig, model_type="bart")}
 
     backbone_config: PreTrainedConfig | dict[str, Any] | None = None  # BART-base, the paper's, where there is none
     posterior_layers: int | None = None  # layers of the backbone that read stories; None: BART's encoder, else half
@@ -65,25 +103,6 @@ class DiscoDVTConfig(PreTrainedConfig):
             start = {"decoder_start_token_id": 0, "forced_eos_token_id": None}
             self.backbone_config = BartConfig(**bart_shape(BartBaseConfig()) | start | flat)
         super().__post_init__(**kwargs)
-        self.is_encoder_decoder = self.backbone.is_encoder_decoder
-        self.tie_word_embeddings = getattr(self.backbone, "tie_word_embeddings", False)
-
-    def to_dict(self) -> dict[str, Any]:
-        return _without_dtype(super().to_dict())
-
-    @property
-    def backbone(self) -> Any:
-        """The configuration of the language model."""
-        return self.backbone_config
-
-    def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
-        """What `generate` shapes its caches after."""
-        text: PreTrainedConfig = self.backbone.get_text_config(decoder=decoder, encoder=encoder)
-        return text
-
-    @property
-    def hidden_size(self) -> int:
-        return int(self.backbone.hidden_size)
 
     @property
     def vocab_size(self) -> int:
@@ -102,11 +121,6 @@ class DiscoDVTConfig(PreTrainedConfig):
     def eos_token_id(self) -> int | list[int] | None:
         eos: int | list[int] | None = self.backbone.eos_token_id
         return eos
-
-    @property
-    def pad_token_id(self) -> int | None:
-        pad: int | None = self.backbone.pad_token_id
-        return pad
 
     @property
     def dropout(self) -> float:
@@ -173,33 +187,15 @@ class PlanPriorConfig(BartBaseConfig):
         return cls(**bart_shape(backbone) | text | sizes)
 
 
-class CausalPlanPriorConfig(PreTrainedConfig):
+class CausalPlanPriorConfig(WithBackbone):
     """A causal language model (`backbone_config`) whose last K + 3 words are codes, then bos, eos and pad of plans."""
 
     model_type = "discodvt-causal-prior"
     sub_configs_defaults: ClassVar = {"backbone_config": SubConfigSpec(config_class=AutoConfig, model_type="llama")}
 
-    backbone_config: PreTrainedConfig | dict[str, Any] | None = None
     num_codes: int = PAPER.num_codes
     max_codes: int = 64
     text_pad_token_id: int = 0
-
-    def __post_init__(self, **kwargs: Any) -> None:
-        super().__post_init__(**kwargs)
-        self.tie_word_embeddings = getattr(self.backbone_config, "tie_word_embeddings", False)
-
-    def to_dict(self) -> dict[str, Any]:
-        return _without_dtype(super().to_dict())
-
-    @property
-    def backbone(self) -> Any:
-        """The configuration of the language model."""
-        return self.backbone_config
-
-    def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
-        """What `generate` shapes its caches after."""
-        text: PreTrainedConfig = self.backbone.get_text_config(decoder=decoder, encoder=encoder)
-        return text
 
     @property
     def text_vocab_size(self) -> int:
@@ -241,13 +237,6 @@ def shortened(config: Any, layers: int) -> Any:
     if getattr(short, "layer_types", None):
         short.layer_types = short.layer_types[:layers]
     return short
-
-
-def _without_dtype(output: dict[str, Any]) -> dict[str, Any]:
-    """Without the precision transformers notes in the backbone when it opens one: it is the whole model's."""
-    if isinstance(output.get("backbone_config"), dict):
-        output["backbone_config"].pop("dtype", None)
-    return output
 
 
 _TOKEN_IDS = {"bos_token_id", "eos_token_id", "decoder_start_token_id", "forced_eos_token_id"}

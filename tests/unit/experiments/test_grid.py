@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from pipeline.toy_corpus import write_corpus
 
 from discodvt.cli.grid import _planned
 from discodvt.errors import BadRequest
@@ -85,6 +86,9 @@ def planned(path: Path, out: Path):
 @pytest.mark.parametrize("path", sorted(ROOT.glob("recipes/*/*grid.toml")), ids=lambda path: path.stem)
 def test_every_grid_of_the_project_has_a_plan_with_all_systems(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    for corpus in read_grid(path).corpora.values():
+        if corpus.corpus is not None:
+            write_corpus(tmp_path / corpus.corpus, train=4, valid=2)
     plan = planned(path, tmp_path / "out")
     systems = {row.system for row in plan.rows}
     assert systems >= {"Seq2Seq", "BART", "BART-LM", "BART-CVAE", "DiscoDVT"}
@@ -115,6 +119,18 @@ def test_what_chains_have_in_common_is_made_once(written, tmp_path):
     assert {kind: kinds.count(kind) for kind in expected} == expected
     places = {step.output: number for number, step in enumerate(plan.steps)}
     assert all(places[before.output] < places[step.output] for step in plan.steps for before in step.after)
+
+
+def test_a_part_of_the_seeds_shares_its_trainings_with_the_whole(written, tmp_path):
+    text = GRID.replace("[systems.BART]", "[systems.BART]\nseeds = [2]")
+    whole = planned(written(text), tmp_path / "out")
+    part = make_plan(read_grid(written(text), seeds=[1]), tmp_path / "out")
+    assert {row.system for row in part.rows} == {"DiscoDVT", "DiscoDVT w/o relations"}
+    assert {cell.seed for row in part.rows for cell in row.cells} == {1}
+    made = {step.output for step in part.steps if step.kind in ("train", "generate")}
+    assert made < {step.output for step in whole.steps}
+    with pytest.raises(BadRequest, match="`seed` 7: no system has it"):
+        read_grid(written(text), seeds=[7])
 
 
 def test_a_change_concerns_only_what_comes_after_it(written, tmp_path):

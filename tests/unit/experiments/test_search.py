@@ -115,27 +115,30 @@ def in_child(work: Callable[[], None]) -> int:
     return child
 
 
-def test_two_processes_killed_and_resumed_make_each_trial_once(tmp_path, short):
+def test_two_processes_killed_and_resumed_make_each_of_twelve_trials_once(tmp_path, short):
+    rates = Choice((1e-4, 2e-4, 3e-4, 6e-4, 1e-3, 3e-3))
+    space = Space({"optimizer.learning_rate": rates, "batch.stories_per_step": Choice((4, 8))})
+
     def one(kill_at: int | None = None) -> Callable[[], None]:
         def work() -> None:
             events = 0
-            for event in Search(str(PRETRAIN), SPACE, tmp_path, 5, overrides=short).run():
+            for event in Search(str(PRETRAIN), space, tmp_path, 12, overrides=short).run():
                 events += event.kind == "step"
                 if events == kill_at:
                     os.kill(os.getpid(), signal.SIGKILL)
 
         return work
 
-    for kills in ((3, 6), (2, None), (None, None)):
+    for kills in ((9, 14), (7, 6), (None, None)):
         children = [in_child(one(kill)) for kill in kills]
         ends = [os.waitpid(child, 0)[1] for child in children]
         assert [os.WIFSIGNALED(end) for end in ends] == [kill is not None for kill in kills]
         assert all(os.WIFSIGNALED(end) or os.waitstatus_to_exitcode(end) == 0 for end in ends)
-    found = write_results(Search(str(PRETRAIN), SPACE, tmp_path, 5, overrides=short))
+    found = write_results(Search(str(PRETRAIN), space, tmp_path, 12, overrides=short))
     trials = found["trials"]
-    assert len(trials) == 5
+    assert len(trials) == 12
     assert {trial["state"] for trial in trials} <= {"complete", "pruned"}
-    assert len({json.dumps(trial["values"], sort_keys=True) for trial in trials}) == 5
+    assert len({json.dumps(trial["values"], sort_keys=True) for trial in trials}) == 12
     complete = [trial for trial in trials if trial["state"] == "complete"]
     for trial in complete:
         manifest = json.loads((tmp_path / trial["directory"] / "manifest.json").read_text())
@@ -147,7 +150,7 @@ def test_two_processes_killed_and_resumed_make_each_trial_once(tmp_path, short):
     assert best.optimizer.learning_rate == trials_by_number(trials)[found["best"]]["values"]["optimizer.learning_rate"]
     again = list(train(best, tmp_path / "best"))
     assert again[-1].figures["reconstruction"] == trials_by_number(trials)[found["best"]]["value"]
-    assert (tmp_path / "trials.csv").read_text().count("\n") == 6
+    assert (tmp_path / "trials.csv").read_text().count("\n") == 13
 
 
 def trials_by_number(trials):

@@ -95,6 +95,7 @@ class CVAEObjective(Objective):
     """A BartCVAE under reconstruction and KL."""
 
     model: BartCVAE
+    backbone_parts = ("generator", "posterior", "prompt_reader")
 
     def __init__(self, model: BartCVAE, settings: KLTerm, watchdog: CVAEWatchdog, *, total: int) -> None:
         super().__init__(model)

@@ -6,13 +6,13 @@ left of the difference is the plan. Then `seq2seq` on stories, with a fresh opti
 
 from typing import Literal
 
-from discodvt.training.stages.seq2seq import Seq2Seq
+from discodvt.training.stages.seq2seq import TextRecipe
 from discodvt.training.stages.warm_start import ConstantRate
 
 
-class LanguageModel(Seq2Seq):
+class LanguageModel(TextRecipe):
     summary = "A language model post-trained on contiguous text, without prompts and without a plan (BART-LM)."
     reads_prompts = False
 
-    stage: Literal["language-model"]  # type: ignore[assignment]
+    stage: Literal["language-model"]
     optimizer: ConstantRate = ConstantRate()

@@ -7,32 +7,27 @@ Both are `seq2seq` with the tags of plots in the vocabulary: prompt -> plot, and
 from pathlib import Path
 from typing import Any, Literal
 
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from discodvt.baselines.plots import add_tags
 from discodvt.training.assembly import Corpus, Site
-from discodvt.training.feeds import DropoutSchedule
-from discodvt.training.stages import Stage
-from discodvt.training.stages.seq2seq import Seq2Seq, TextObjective
-from discodvt.training.weights import language_model
+from discodvt.training.stages.seq2seq import TextRecipe
 
 
-class PlotWriter(Seq2Seq):
+class PlotWriter(TextRecipe):
     summary = "A writer of Aristotelian Rescoring: of plots from prompts, or of tagged stories from prompts and plots."
 
-    stage: Literal["plot-writer", "story-writer"]  # type: ignore[assignment]
+    stage: Literal["plot-writer", "story-writer"]
 
     def open_tokenizer(self, train_file: Path, last: Path | None) -> PreTrainedTokenizerBase:
         tokenizer = super().open_tokenizer(train_file, last)
         add_tags(tokenizer)
         return tokenizer
 
-    def build(self, corpus: Corpus, site: Site) -> Stage:
-        model: Any = language_model(self.model, corpus.tokenizer, site.last)
+    def open_model(self, corpus: Corpus, site: Site) -> PreTrainedModel:
+        model = super().open_model(corpus, site)
         make_room(model, corpus.tokenizer)
-        dropout = DropoutSchedule.over(self.total(len(corpus.train)), self.word_dropout)
-        train, valid = corpus.story_feeds(seed=self.seed, dropout=dropout)
-        return self.staged(TextObjective(model), train, valid, corpus)
+        return model
 
 
 def make_room(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:

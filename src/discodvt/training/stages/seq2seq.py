@@ -1,4 +1,7 @@
-"""Stage `seq2seq`: a language model learns to write stories from prompts, without a plan (section 4.3)."""
+"""Stage `seq2seq`: a language model learns to write stories from prompts, without a plan (section 4.3).
+
+`TextRecipe` and `TextObjective` are also those of the baselines' language models.
+"""
 
 from typing import Literal
 
@@ -34,21 +37,31 @@ class TextObjective(Objective):
         return StageOutput({"reconstruction": self.backbone.summed_loss(self.model, states, batch["labels"])})
 
 
-class Seq2Seq(TunedRecipe):
-    summary = "A language model trained to write stories from prompts, without a plan."
+class TextRecipe(TunedRecipe):
+    """A stage that trains a plain language model to write texts; baselines have more of them."""
 
-    stage: Literal["seq2seq"]
     model: TunedBackbone = TunedBackbone()
     word_dropout: WordDropout = WordDropout()
     validation: LossValidation = LossValidation()
 
-    def build(self, corpus: Corpus, site: Site) -> Stage:
+    def open_model(self, corpus: Corpus, site: Site) -> PreTrainedModel:
+        """The language model; a causal one keeps its SEP where a writer looks for it."""
         model = language_model(self.model, corpus.tokenizer, site.last)
         if not model.config.is_encoder_decoder:
-            model.config.separator_token_id = corpus.symbols.story_start  # where a writer looks for it
+            model.config.separator_token_id = corpus.symbols.story_start
+        return model
+
+    def build(self, corpus: Corpus, site: Site) -> Stage:
+        model = self.open_model(corpus, site)
         dropout = DropoutSchedule.over(self.total(len(corpus.train)), self.word_dropout)
         train, valid = corpus.story_feeds(seed=self.seed, dropout=dropout)
         objective = TextObjective(model)
         objective.part = begin_part(model, self.model, tune=self.model.tune, lora=self.lora, inside="", last=site.last)
         objective.not_trained = ("",) if self.model.tune == "lora" else ()  # all but LoRA
         return self.staged(objective, train, valid, corpus)
+
+
+class Seq2Seq(TextRecipe):
+    summary = "A language model trained to write stories from prompts, without a plan."
+
+    stage: Literal["seq2seq"]

@@ -1,0 +1,376 @@
+"""Write docs/results.md from the scores of grids that were run, docs/results/NAME.json.
+
+usage: python docs/make_results.py                          the page, from the files that are there
+       python docs/make_results.py --check                  fail when the page is not what the files say
+       python docs/make_results.py --collect NAME GRID OUT  first docs/results/NAME.json, from the run directory OUT
+
+Collecting takes what is finished: of each system the most seeds that were evaluated together. The page has the paper's
+tables beside ours and says of each claim whether it held: yes or no where the 95% interval of the difference (over
+prompts and seeds) lies on one side of zero, else undecided. What has not been run is said not to have been.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from discodvt.experiments.grid import Grid
+    from discodvt.experiments.grid_plan import Plan, Row
+
+HERE = Path(__file__).parent
+PAGE, FILES, TEXT = HERE / "results.md", HERE / "results", HERE / "results" / "text.md"
+PAPER = json.loads((HERE.parent / "src" / "discodvt" / "report" / "paper_tables.json").read_text(encoding="utf-8"))
+MAIN, ABLATION = PAPER["main"]["columns"], PAPER["ablation"]["columns"]
+BASELINES = ("Seq2Seq", "BART", "BART-LM", "BART-CVAE", "AR")
+SYSTEMS = (*BASELINES, "DiscoDVT")
+LAYERS = ("1 layer", "2 layers", "3 layers", "4 layers", "5 layers")
+HIGHER = ("B-1", "B-2", "MSJ-2", "MSJ-3", "rB-1", "rB-2")
+LOWER = ("rep-8", "rep-16")
+
+Entry = dict[str, Any]
+
+
+# -- from a run directory to a small file ------------------------------------------------------------------------------
+
+
+def collect(name: str, grid: str, out: Path) -> Path:
+    """Write docs/results/NAME.json."""
+    from discodvt.experiments.grid import read_grid
+    from discodvt.experiments.grid_plan import make_plan
+    from discodvt.experiments.grid_report import all_scores
+
+    asked = read_grid(grid)
+    parts = [asked.with_seeds(seeds) for seeds in _prefixes(asked)]
+    plans = [make_plan(part, out) for part in parts]
+    found: dict[str, Entry] = {}
+    for corpus in asked.evaluated:
+        for plan in plans:  # all seeds first
+            rows = [row for row in plan.rows if row.corpus == corpus]
+            for system, entry in all_scores(plan, rows).items():
+                if system not in found and _compared(plan, entry, system):
+                    row = next(row for row in rows if row.system == system)
+                    more = {"words": _words(row), "commands": _commands(row, out), "corpus": corpus}
+                    found[system] = _small(entry) | more
+    content = {
+        "grid": Path(grid).as_posix(),
+        "title": asked.title,
+        "seeds": {system: settings.seeds or asked.seeds for system, settings in asked.systems.items()},
+        "prompts": {name: corpus.prompts for name, corpus in asked.corpora.items()},
+        "steps": _progress(plans[0]),
+        "systems": {system: found[system] for system in asked.systems if system in found},
+    }
+    FILES.mkdir(exist_ok=True)
+    target = FILES / f"{name}.json"
+    target.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return target
+
+
+def _prefixes(grid: "Grid") -> list[list[int]]:
+    return [grid.seeds[:count] for count in range(len(grid.seeds), 0, -1)]
+
+
+def _compared(plan: "Plan", entry: Entry, system: str) -> bool:
+    """Whether a row is whole: with its comparison, where there is something to compare with."""
+    return "compared" in entry or system == plan.grid.main or plan.grid.main is None
+
+
+def _small(entry: Entry) -> Entry:
+    """Values and intervals alone."""
+
+    def numbers(score: Entry, *names: str) -> Entry:
+        return {name: None if score[name] is None else round(score[name], 6) for name in names}
+
+    kept: Entry = {"seeds": entry["seeds"], "stories": entry["stories"]}
+    if entry.get("utilisation"):
+        kept["utilisation"] = [
+            round(part, 4) for part in (entry["utilisation"]["mean"], *entry["utilisation"]["quartiles"])
+        ]
+    for key in ("paper", "discourse"):
+        if key in entry:
+            kept[key] = {name: numbers(score, "value", "low", "high") for name, score in entry[key].items()}
+    if entry.get("compared"):
+        kept["compared"] = {
+            name: numbers(score, "difference", "low", "high", "p_bootstrap")
+            for name, score in entry["compared"].items()
+        }
+    kept["training"] = [
+        {key: round(value, 6) if isinstance(value, float) else value for key, value in each.items()}
+        for each in entry["training"]
+    ]
+    return kept
+
+
+def _words(row: "Row") -> dict[str, list[float]]:
+    """Mean words of a story and of its reference with 95% intervals, of the first seed."""
+    lines = (row.scores.output / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
+    found = {}
+    for side in ("story", "reference"):
+        counts = [len(json.loads(line)[side].split()) for line in lines]
+        mean, half = fmean(counts), 1.96 * stdev(counts) / len(counts) ** 0.5
+        found[side] = [round(number, 1) for number in (mean, mean - half, mean + half)]
+    return found
+
+
+def _commands(row: "Row", out: Path) -> list[str]:
+    steps = [row.scores, *([row.discourse] if row.discourse is not None and row.discourse.done else [])]
+    return [" ".join(["discodvt", *step.command]).replace(f"{out.absolute()}/", "") for step in steps]
+
+
+def _progress(plan: "Plan") -> dict[str, list[int]]:
+    """Steps done and all steps, of each system."""
+    return {row.system: [sum(step.done for step in row.steps), len(row.steps)] for row in plan.rows}
+
+
+# -- from small files to the page --------------------------------------------------------------------------------------
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [TEXT.read_text(encoding="utf-8").rstrip()]
+    for path in sorted(FILES.glob("*.json")):
+        parts.append("\n".join(_section(json.loads(path.read_text(encoding="utf-8")))))
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(run: Entry) -> Iterator[str]:
+    corpora = ", ".join(f"`{name}` ({count} test prompts)" for name, count in run["prompts"].items())
+    yield f"## {run['title']}"
+    yield ""
+    yield f"`discodvt grid {run['grid']}`, corpus {corpora}; 95% intervals over prompts and seeds in brackets."
+    missing = [name for name in run["seeds"] if name not in run["systems"]]
+    if missing:
+        states = (f"{name} ({run['steps'][name][0]} of {run['steps'][name][1]} steps done)" for name in missing)
+        yield f"**Not finished, and so without numbers: {', '.join(states)}.**"
+    partly = [
+        f"{name} ({len(entry['seeds'])} of {len(run['seeds'][name])})"
+        for name, entry in run["systems"].items()
+        if len(entry["seeds"]) < len(run["seeds"][name])
+    ]
+    if partly:
+        yield f"Fewer seeds than planned so far: {', '.join(partly)}. An interval of one seed is over prompts alone."
+    yield from _training(run)
+    yield from _main_table(run)
+    yield from _claims("What the paper says of its main table", _main_claims(run))
+    yield from _ablation_table(run)
+    yield from _claims("What the paper says of the parts", _ablation_claims(run))
+    yield from _relations(run)
+    yield from _layers(run)
+    yield from _command_list(run)
+
+
+def _training(run: Entry) -> Iterator[str]:
+    figures = {"reconstruction": "NLL", "swap_gap": "swap gap", "codes_used": "codes used", "kl": "raw KL",
+               "active_units": "active units"}  # fmt: skip
+    yield from _heading("Training")
+    yield from _table(
+        ["", "seeds", "steps", "subwords seen", "words of a story", *figures.values()],
+        (
+            [name, ", ".join(str(each["seed"]) for each in entry["training"])]
+            + [_means(entry["training"], key, 0) for key in ("steps", "tokens")]
+            + ["{:.1f} ({:.1f} to {:.1f})".format(*entry["words"]["story"])]
+            + [_means(entry["training"], key, 3) for key in figures]
+            for name, entry in run["systems"].items()
+        ),
+    )
+    yield ""
+    for words in [entry["words"]["reference"] for entry in run["systems"].values()][:1]:
+        yield "The references have {:.1f} ({:.1f} to {:.1f}) words.".format(*words)
+    yield (
+        "Steps and subwords are of the whole chain (of a prior: codes). NLL in nats a subword on the valid split, with "
+        "the codes or the posterior mean of the story itself where there are any: those are not comparable with others."
+    )
+
+
+def _means(trainings: Sequence[Entry], key: str, digits: int) -> str:
+    values = [each[key] for each in trainings if key in each]
+    return f"{sum(values) / len(values):,.{digits}f}" if values else ""
+
+
+def _main_table(run: Entry) -> Iterator[str]:
+    yield from _heading("Main results (the paper's Table 2), percent")
+    yield from _table(
+        ["", *MAIN],
+        [
+            *_ours(run, [name for name in SYSTEMS if name in run["seeds"]], MAIN),
+            *_theirs("main", "wikiplots", "Wikiplots"),
+            *_theirs("main", "writingprompts", "WritingPrompts"),
+        ],
+    )
+
+
+def _ablation_table(run: Entry) -> Iterator[str]:
+    names = ["DiscoDVT", *(name for name in run["seeds"] if name.startswith("DiscoDVT w/o"))]
+    yield from _heading("Ablation (the paper's Table 3), percent")
+    yield from _table(["", *ABLATION], [*_ours(run, names, ABLATION), *_theirs("ablation", "wikiplots", "Wikiplots")])
+
+
+def _ours(run: Entry, names: Iterable[str], columns: Sequence[str]) -> Iterator[list[str]]:
+    for name in names:
+        entry = run["systems"].get(name)
+        if entry is None:
+            yield [name, *["not finished"] * len(columns)]
+        else:
+            yield [name, *(_score(entry["paper"].get(column), 100) for column in columns)]
+
+
+def _theirs(table: str, dataset: str, shown: str) -> Iterator[list[str]]:
+    for name, *values in PAPER[table][dataset]:
+        yield [f"*paper, {shown}: {name}*", *(f"*{value}*" for value in values)]
+
+
+def _score(score: Entry | None, scale: float = 1, digits: int = 2) -> str:
+    if score is None:
+        return ""
+    value = f"{scale * score['value']:.{digits}f}"
+    if score["low"] is None or score["high"] is None:
+        return f"{value} (no interval)"
+    return f"{value} ({scale * score['low']:.{digits}f} to {scale * score['high']:.{digits}f})"
+
+
+Claim = tuple[str, str, str]  # what is said, what was found, whether it held
+
+
+def _main_claims(run: Entry) -> Iterator[Claim]:
+    for other in (name for name in BASELINES if name in run["seeds"]):
+        if not _done(run, other):
+            yield f"DiscoDVT against {other}", "not finished", "not run"
+            continue
+        yield from _against(run, other, HIGHER, +1, f"DiscoDVT has more n-gram overlap than {other}")
+        sign, more = (-1, "less") if other == "BART-CVAE" else (+1, "more")
+        yield from _against(run, other, ("D-4", "D-5"), sign, f"DiscoDVT has {more} distinct n-grams than {other}")
+        yield from _against(run, other, LOWER, -1, f"DiscoDVT repeats less than {other}")
+
+
+def _ablation_claims(run: Entry) -> Iterator[Claim]:
+    for other in (name for name in run["seeds"] if name.startswith("DiscoDVT w/o")):
+        part = other.partition("w/o ")[2]
+        if not _done(run, other):
+            yield f"Without {part}", "not finished", "not run"
+            continue
+        yield from _against(run, other, ("B-1", "MSJ-2", "D-4"), +1, f"Without {part}, scores are lower")
+        yield from _against(run, other, ("rep-8",), -1, f"Without {part}, there is more repetition")
+
+
+def _done(run: Entry, other: str) -> bool:
+    return "compared" in run["systems"].get(other, {})
+
+
+def _against(run: Entry, other: str, names: Sequence[str], sign: int, claim: str) -> Iterator[Claim]:
+    """A claim over several scores of DiscoDVT minus those of another; files have the difference the other way round."""
+    for name in names:
+        entry = run["systems"][other]["compared"][name]
+        low, high = (None, None) if entry["low"] is None else (-100 * entry["high"], -100 * entry["low"])
+        difference = f"{-100 * entry['difference']:+.2f}"
+        found = f"{difference} ({low:+.2f} to {high:+.2f})" if low is not None and high is not None else difference
+        yield f"{claim} ({name})", found, verdict(low, high, sign)
+
+
+def verdict(low: float | None, high: float | None, sign: int) -> str:
+    """Whether an interval of a difference lies on the side of zero that was claimed."""
+    if low is None or high is None or low <= 0 <= high:
+        return "undecided"
+    return "yes" if (low > 0) == (sign > 0) else "no"
+
+
+def _claims(title: str, claims: Iterable[Claim]) -> Iterator[str]:
+    rows = [list(claim) for claim in claims]
+    if rows:
+        yield from _heading(title)
+        yield from _table(["claim", "difference here, points", "held"], rows)
+
+
+def _relations(run: Entry) -> Iterator[str]:
+    columns = PAPER["shares"]["columns"]
+    finished = {name: entry["discourse"] for name, entry in run["systems"].items() if "discourse" in entry}
+    yield from _heading("Discourse relations (the paper's Tables 5 and 7 and its figure of accuracies)")
+    if not finished:
+        yield "not finished"
+        return
+    yield from _table(
+        ["", *(f"{name}, %" for name in columns[:-1]), "entropy, bits", "KL to human, bits", "macro-accuracy, %"],
+        [
+            [
+                name,
+                *(_score(scores.get(f"share-{column}"), 100, 1) for column in columns[:-1]),
+                _score(scores.get("entropy"), 1, 3),
+                _score(scores.get("KL"), 1, 4),
+                _score(scores.get("accuracy"), 100, 1),
+            ]
+            for name, scores in finished.items()
+        ]
+        + [
+            [f"*paper, Wikiplots: {name}*", *(f"*{value}*" for value in values), f"*{kl}*" if kl else "", ""]
+            for name, *values in PAPER["shares"]["wikiplots"]
+            for kl in [dict(PAPER["kl"]["wikiplots"]).get(name, "")]
+        ],
+    )
+    disco = finished.get("DiscoDVT")
+    if disco:
+        rows = []
+        for other in (name for name in ("BART", "BART-LM", "BART-CVAE") if name in finished):
+            for score, sign, said in (("KL", -1, "nearer to human relations"), ("entropy", +1, "more varied relations"),
+                                      ("accuracy", +1, "more accurate relations")):  # fmt: skip
+                held = apart(disco.get(score), finished[other].get(score), sign)
+                rows.append([f"DiscoDVT has {said} than {other} ({score})", held])
+        yield ""
+        yield "Judged by whether the two intervals overlap, which is stricter than an interval of the difference."
+        yield ""
+        yield from _table(["claim", "held"], rows)
+
+
+def apart(ours: Entry | None, other: Entry | None, sign: int) -> str:
+    """Whether two intervals lie apart, as was claimed."""
+    if not ours or not other or None in (ours["low"], ours["high"], other["low"], other["high"]):
+        return "undecided"
+    if ours["low"] > other["high"]:
+        return "yes" if sign > 0 else "no"
+    if ours["high"] < other["low"]:
+        return "yes" if sign < 0 else "no"
+    return "undecided"
+
+
+def _layers(run: Entry) -> Iterator[str]:
+    names = [name for name in LAYERS if name in run["seeds"]]
+    if not names:
+        return
+    yield from _heading("Convolution layers (the paper's appendix A.1: 3 are best)")
+    columns = ("B-1", "MSJ-2", "D-4", "rep-8")
+    rows = list(_ours(run, names, columns))
+    for row in rows:
+        mean, low, _, high = run["systems"].get(row[0], {}).get("utilisation", [None] * 4)
+        row.append("not finished" if mean is None else f"{mean:.3f} ({low:.3f} to {high:.3f})")
+    yield from _table(["", *columns, "utilisation of plans (quartiles)"], rows)
+
+
+def _command_list(run: Entry) -> Iterator[str]:
+    yield from _heading("Commands")
+    yield "In the run directory; each made all scores of its system."
+    yield ""
+    for name, entry in run["systems"].items():
+        for command in entry["commands"]:
+            yield f"- {name}: `{command}`"
+
+
+def _heading(title: str) -> Iterator[str]:
+    yield from ("", f"### {title}", "")
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield "|" + "---|" * len(columns)
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    if given[:1] == ["--collect"]:
+        collect(given[1], given[2], Path(given[3]))
+    if given == ["--check"]:
+        if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page():
+            sys.exit("docs/results.md is not what docs/results/*.json say; run `python docs/make_results.py`")
+    else:
+        PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,9 @@
+#!/bin/sh
+# The grid of this folder in the order in which its parts are wanted; what is finished is skipped, so it can be repeated.
+# A report is written after each part, of what is complete by then. "$@" goes to every `discodvt grid`.
+here=$(dirname "$0")
+main="--only Seq2Seq --only BART --only BART-LM --only BART-CVAE --only DiscoDVT"
+for part in "$main --seed 0" "$main --seed 0 --seed 1" "$main" ""; do
+    # shellcheck disable=SC2086 # words of options
+    python -m discodvt grid "$here/grid.toml" $part "$@"
+done

@@ -1,0 +1,154 @@
+"""Every baseline around a causal language model: it learns, and writes through the one writer as it was trained."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from discodvt.baselines.aristotle import join, open_drawer
+from discodvt.baselines.cvae_model import BartCVAE
+from discodvt.baselines.plot_corpus import make_plots
+from discodvt.baselines.plots import TAGS
+from discodvt.checkpoints import Checkpoint
+from discodvt.corpus import CORPUS_SCHEMA, write_rows
+from discodvt.data.subwords import train_tokenizer
+from discodvt.model.backbones import load_language_model
+from discodvt.training import run
+from discodvt.training.recipes import read_recipe
+from discodvt.training.run import train
+from discodvt.training.stages.seq2seq import TextObjective
+from discodvt.writing import Request, StoryWriter
+
+ROOT = Path(__file__).parents[2]
+KINDS = ("relevance", "event-inter", "event-intraV", "entity")
+SHORT = (
+    "run.steps=16", "validation.every_steps=16", "run.save_every_steps=16", "run.tensorboard=false",
+    "run.precision=float32", "batch.stories_per_step=8", "batch.stories_per_micro_batch=8", "data.max_valid_stories=16",
+    "data.prompt_tokens=16", "data.story_tokens=64", "optimizer.learning_rate=3e-3", "optimizer.warmup_steps=0",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A toy corpus, its plots, a tiny Llama with a SEP of its own, and every baseline of `recipes/nano` around it."""
+    folder = tmp_path_factory.mktemp("causal-baselines")
+    made = subprocess.run([sys.executable, ROOT / "recipes/tiny/stories.py", "260"], capture_output=True, check=True)
+    rows = [json.loads(line) | {"id": str(number)} for number, line in enumerate(made.stdout.splitlines())]
+    (folder / "corpus").mkdir()
+    for split, part in (("train", rows[:220]), ("valid", rows[220:])):
+        write_rows(folder / "corpus" / f"{split}.parquet", part, CORPUS_SCHEMA)
+    make_plots(folder / "corpus", folder / "plots")
+    tokenizer = train_tokenizer((row["story"] for row in rows[:220]), 400)
+    tokenizer.add_special_tokens({"sep_token": "<sep>"})
+    ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        max_position_embeddings=192, tie_word_embeddings=True, initializer_range=0.15, **ids,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder / "llama")
+    tokenizer.save_pretrained(folder / "llama")
+    plot, run.plot = run.plot, lambda directory: directory
+    try:
+        _train("language-model", folder, "language-model", "corpus")
+        _train("seq2seq", folder, "bart-lm", "corpus", f"model.init={folder / 'language-model'}")
+        _train("cvae", folder, "cvae", "corpus", "model.latent_dimensions=4")
+        _train("plot-writer", folder, "plot-writer", "plots/plots")
+        _train("story-writer", folder, "story-writer", "plots/stories", "data.prompt_tokens=96")
+        for kind in KINDS:
+            _train("scorer", folder, kind, f"plots/pairs/{kind}", "data.story_tokens=96")
+    finally:
+        run.plot = plot
+    parts = {"plots": folder / "plots", "plot_writer": folder / "plot-writer", "story_writer": folder / "story-writer"}
+    scorers = {kind: folder / kind for kind in KINDS}
+    join(folder / "joined", **parts, scorers=scorers, shortest=8, longest=40, candidates=3, max_pairs=2)
+    return folder
+
+
+def _train(recipe: str, folder: Path, name: str, corpus: str, *more: str) -> None:
+    given = [*SHORT, f"data.corpus={folder / corpus}", f"model.init={folder / 'llama'}", *more]
+    list(train(read_recipe(f"nano/{recipe}", given), folder / name))
+
+
+def figures(folder: Path, name: str) -> list[dict]:
+    lines = [json.loads(line) for line in (folder / name / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["kind"] == "valid"]
+
+
+def symbols_of(folder: Path) -> tuple[int, int]:
+    tokenizer = Checkpoint.open(folder / "llama").tokenizer()
+    return tokenizer.sep_token_id, tokenizer.eos_token_id
+
+
+@pytest.mark.parametrize("name", ["language-model", "bart-lm", "cvae", "plot-writer", "story-writer", *KINDS])
+def test_a_stage_learns_and_every_weight_takes_part(folder, name):
+    first, *_, last = (line for line in figures(folder, name))
+    if name in KINDS:  # too short a training to be right; but it is another scorer than at first
+        assert 0 < last["cross_entropy"] != first["cross_entropy"]
+    else:
+        assert last["reconstruction"] < first["reconstruction"] - 0.3
+    facts = json.loads((folder / name / "manifest.json").read_text())["facts"]
+    late = ("model.prompt_reader.", "model.latent.prior.") if name == "cvae" else ()  # a prior starts as N(0, I)
+    assert [weight for weight in facts["without_gradient"] if not weight.startswith(late)] == []
+    assert facts["frozen"] == []
+
+
+@pytest.mark.parametrize("name", ["language-model", "bart-lm", "cvae", "plot-writer", "story-writer"])
+def test_a_writer_finds_the_separator_stories_were_trained_with(folder, name):
+    separator, end = symbols_of(folder)
+    assert separator != end
+    assert json.loads((folder / name / "config.json").read_text())["separator_token_id"] == separator
+
+
+@torch.no_grad()
+def test_a_cvae_with_a_zero_projection_is_its_causal_backbone(folder):
+    model: BartCVAE = Checkpoint.open(folder / "cvae").load(BartCVAE)
+    torch.nn.init.zeros_(model.latent.projection.weight)
+    separator, end = symbols_of(folder)
+    story = torch.tensor([[separator, 20, 30, 40, end], [separator, 50, 60, 70, 80]])
+    labels = torch.tensor([[20, 30, 40, end, -100], [50, 60, 70, 80, end]])
+    prompt = torch.tensor([[5, 6], [7, 8]])
+    mask = torch.tensor([[1, 1], [1, 0]])
+    ours = model.summed_nll(prompt, mask, story, labels, torch.randn(2, 4))
+    batch = {"prompt_ids": prompt, "prompt_mask": mask, "story_ids": story, "labels": labels}
+    assert ours.item() == TextObjective(model.generator)(batch).sums["reconstruction"].item()
+
+
+def test_a_causal_cvae_writes_as_its_latent_says(folder):
+    writer = StoryWriter.from_pretrained(folder / "cvae")
+    requests = [Request(f"A day with {name}", index=number) for number, name in enumerate(("Ann", "Ben", "Cat"))]
+    together = {story.index: story.text for story in writer.write_many(requests, batch_size=3)}
+    alone = {story.index: story.text for request in requests for story in writer.write_many([request], batch_size=1)}
+    assert together == alone
+    torch.nn.init.normal_(writer._cvae.latent.projection.weight, std=3.0)  # what is heard of another latent
+    assert {story.index: story.text for story in writer.write_many(requests, batch_size=3)} != together
+
+
+@torch.no_grad()
+def test_plots_are_drawn_and_scored_behind_the_separator(folder):
+    """ln p of a plot is that of the writer's own training, prompt, SEP and plot in one sequence."""
+    drawer = open_drawer(folder / "joined")
+    separator, _ = symbols_of(folder)
+    assert drawer.backbone.symbols.story_start == separator
+    plot = drawer.encode("<A0> Ann <V> saw <A1> a hat")
+    (scored,) = drawer.score("Ann and the hat", [plot])
+    model = load_language_model(Checkpoint.open(folder / "plot-writer"))
+    ids = torch.tensor([[model.config.bos_token_id, *drawer.prompt_ids("Ann and the hat"), separator, *plot.tolist()]])
+    logits = model(ids).logits[0, -len(plot) - 1 : -1].log_softmax(-1)
+    expected = logits.gather(1, plot[:, None]).mean().item()
+    assert scored.mean_log_p == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["plain", "plot", "token"])
+def test_rescored_plots_become_stories_without_tags(folder, mode):
+    writer = StoryWriter.from_pretrained(folder / "joined")
+    writer._drawer.mode = mode
+    requests = [Request(f"Ann and the {thing}", index=number, id=thing) for number, thing in enumerate(("kite", "hat"))]
+    stories = {story.id: story for story in writer.write_many(requests, batch_size=2)}
+    assert not any(tag in story.text for story in stories.values() for tag in TAGS)
+    (alone,) = writer.write_many(requests[1:], batch_size=1)
+    assert alone.text == stories["hat"].text

@@ -22,8 +22,8 @@ class PlotWriter(Seq2Seq):
 
     stage: Literal["plot-writer", "story-writer"]  # type: ignore[assignment]
 
-    def open_tokenizer(self, train_file: Path, last: Path | None) -> PreTrainedTokenizerBase:
-        tokenizer = super().open_tokenizer(train_file, last)
+    def open_tokenizer(self, last: Path | None) -> PreTrainedTokenizerBase:
+        tokenizer = super().open_tokenizer(last)
         add_tags(tokenizer)
         return tokenizer
 

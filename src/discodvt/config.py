@@ -61,6 +61,9 @@ class Data(Section):
     """What is read: a corpus directory, and how much of each prompt and story is kept."""
 
     corpus: Path = Field(description="Directory of train.parquet and valid.parquet")
+    tokens: Path | None = Field(
+        default=None, description="What `discodvt tokenize` made of the corpus; none: the run makes its own"
+    )
     prompt_tokens: int = Field(default=16, ge=1, description="Subwords kept of a prompt; 64 for WritingPrompts")
     story_tokens: int = Field(default=512, ge=8, description="Decoder positions: `<s>` and the story's first subwords")
     max_train_stories: int | None = Field(default=None, ge=1)

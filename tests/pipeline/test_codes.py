@@ -13,6 +13,7 @@ import program
 import pytest
 import torch
 from pipeline.toy_corpus import write_corpus
+from safetensors.numpy import save_file
 from transformers import BartConfig, BartForConditionalGeneration
 
 from discodvt.artefacts import open_stage, read_manifest
@@ -28,7 +29,7 @@ from discodvt.evaluation.codes.study import study_codes
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
 from discodvt.report.code_section import MEASUREMENTS
 from discodvt.report.pages import code_page
-from discodvt.training.stages.prior import save_plans
+from discodvt.training.stages.prior import PLANS
 from discodvt.training.stages.reconstruct import LatentObjective, RelationLoss, TemperatureSchedule
 
 CODES, POSITIONS = 12, 64
@@ -157,7 +158,7 @@ def prior_run(home: Path, out: Path, *, read: Path) -> Path:
         planner.tokenizer.save_pretrained(out)
         PlanPrior.from_pretrained(home / "writer" / "prior").save_pretrained(out / "prior")
         plans = plans_of(planner, tokens_of(planner, home / "corpus" / "train.parquet", limit=None))
-        save_plans(out / "plans.safetensors", {"train": plans})
+        save_file({"train.values": plans.values, "train.offsets": plans.offsets}, out / PLANS)
         stage.finish()
     return out
 

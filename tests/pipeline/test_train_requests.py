@@ -168,7 +168,7 @@ def test_the_advice_after_a_gradient_that_is_not_finite_works(place, monkeypatch
 
 
 @pytest.mark.parametrize("error", [RuntimeError, MemoryError, KeyboardInterrupt])
-@pytest.mark.parametrize("where", ["assembly.read_tokens", "loop.validate"])
+@pytest.mark.parametrize("where", ["assembly.tokenize_corpus", "loop.validate"])
 def test_a_crash_at_the_start_leaves_no_unfinished_run(place, monkeypatch, where, error):
     def crash(*_, **__):
         raise error("out of luck")

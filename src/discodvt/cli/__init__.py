@@ -30,6 +30,7 @@ from discodvt.cli import (
     rescoring,
     search,
     studio,
+    tokenize,
     train,
 )
 from discodvt.errors import DiscoError, Interrupted
@@ -45,6 +46,7 @@ app = typer.Typer(
 app.add_typer(prepare.app, name="prepare")
 app.command("annotate")(annotate.annotate)
 app.add_typer(recipes.app, name="recipes")
+app.command("tokenize")(tokenize.tokenize)
 app.command("train")(train.train)
 app.add_typer(rescoring.app, name="rescoring")
 app.command("search")(search.search)

@@ -1,6 +1,7 @@
-"""A split of the corpus as subwords: read once, kept in flat arrays, prompts and stories cut to their lengths.
+"""Stories as subwords in flat arrays, prompts and stories cut to their lengths.
 
-Rows of different lengths share one array: 273,000 stories of 512 subwords are 560 MB, and no objects.
+Rows of different lengths share one array: 273,000 stories of 512 subwords are 560 MB, and no objects. Training does not
+hold them: it has shards of them on disk (`discodvt.data.token_shards`).
 """
 
 from array import array
@@ -9,10 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
 from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, read_rows
@@ -22,6 +24,17 @@ from discodvt.errors import BadRequest
 
 Ints = NDArray[np.int32]
 _LABEL_IDS = {label: number for number, label in enumerate(LABELS)}
+
+
+class Column(Protocol):
+    """Rows of different lengths, by number."""
+
+    @property
+    def lengths(self) -> NDArray[np.int64]: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, row: int) -> Ints: ...
 
 
 @dataclass(frozen=True)
@@ -73,10 +86,10 @@ class Packing:
 class Tokens:
     """Story i: `prompts[i]` is x, `stories[i]` is y1 .. yM, both between their symbols; a cut story has no end."""
 
-    prompts: Ragged
-    stories: Ragged
-    edus: Ragged  # boundaries over decoder input positions, one more than EDUs; empty rows without annotation
-    relations: Ragged  # label ids, one for each pair of neighbouring EDUs, -100 where one of them was cut away
+    prompts: Column
+    stories: Column
+    edus: Column  # boundaries over decoder input positions, one more than EDUs; empty rows without annotation
+    relations: Column  # label ids, one for each pair of neighbouring EDUs, -100 where one of them was cut away
     cut_prompts: int = 0  # how many were longer than what is kept
     cut_stories: int = 0
 
@@ -91,9 +104,17 @@ class Tokens:
     @cached_property
     def pair_counts(self) -> NDArray[np.int64]:
         """Pairs of each story that count."""
-        real = np.concatenate([[0], np.cumsum(self.relations.values >= 0)])
-        counts: NDArray[np.int64] = real[self.relations.offsets[1:]] - real[self.relations.offsets[:-1]]
-        return counts
+        return np.array([np.count_nonzero(self.relations[row] >= 0) for row in range(len(self))], dtype=np.int64)
+
+
+class TokenSettings(NamedTuple):
+    """How stories become tokens: the symbols around them, what is kept of each, what is read at all."""
+
+    symbols: Symbols
+    prompt_tokens: int
+    story_tokens: int
+    with_prompts: bool = True
+    with_relations: bool = False
 
 
 def read_tokens(
@@ -108,11 +129,27 @@ def read_tokens(
     limit: int | None = None,
 ) -> Tokens:
     """Tokenise a split file. Rows with a blank story are left out; a split without any other is an error."""
+    settings = TokenSettings(symbols, prompt_tokens, story_tokens, with_prompts, with_relations)
+    tokens = tokenize_rows(path, tokenizer.backend_tokenizer, settings, take=limit)
+    if not len(tokens):
+        raise BadRequest(no_story(path))
+    return tokens
+
+
+def no_story(path: Path) -> str:
+    return f"{path}: the split holds no story; prepare the corpus again"
+
+
+def tokenize_rows(
+    path: Path, tokenizer: Tokenizer, settings: TokenSettings, *, skip: int = 0, take: int | None = None
+) -> Tokens:
+    """Tokenise rows `skip` to `skip + take` of a split file; there may be no story among them."""
+    symbols, prompt_tokens, story_tokens, with_prompts, with_relations = settings
     columns = {name: Packing() for name in ("prompts", "stories", "edus", "relations")}
     cut_prompts = cut_stories = 0
     schema = ANNOTATED_SCHEMA if with_relations else CORPUS_SCHEMA
     try:
-        stories = _with_story(path, read_rows(path, schema, take=limit))
+        stories = _with_story(path, read_rows(path, schema, skip=skip, take=take), first=skip)
         while rows := list(islice(stories, 1024)):
             encoded = _encode(tokenizer, [as_input(row["story"]) for row in rows])
             prompts = _encode(tokenizer, [as_input(row["prompt"]) if with_prompts else "" for row in rows])
@@ -132,8 +169,6 @@ def read_tokens(
         if with_relations and "no column" in str(error):
             raise BadRequest(f"{error}; the relation loss needs annotations: run `discodvt annotate` first") from None
         raise
-    if not columns["stories"].lengths:
-        raise BadRequest(f"{path}: the split holds no story; prepare the corpus again")
     return Tokens(
         columns["prompts"].ragged(),
         columns["stories"].ragged(),
@@ -161,9 +196,9 @@ def edu_boundaries(token_ends: NDArray[np.int64], edu_ends: NDArray[np.int64]) -
 _NONE: Ints = np.empty(0, dtype=np.int32)
 
 
-def _with_story(path: Path, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _with_story(path: Path, rows: Iterator[dict[str, Any]], *, first: int) -> Iterator[dict[str, Any]]:
     """Rows whose story is not blank; a null is an error that names its row."""
-    for number, row in enumerate(rows):
+    for number, row in enumerate(rows, start=first):
         null = [name for name in ("prompt", "story") if row[name] is None]
         if null:
             raise BadRequest(
@@ -173,9 +208,9 @@ def _with_story(path: Path, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str
             yield row
 
 
-def _encode(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> list[Any]:
+def _encode(tokenizer: Tokenizer, texts: list[str]) -> list[Any]:
     """Subwords and their character offsets, in parallel threads of the tokenizers library."""
-    encoded: list[Any] = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
+    encoded: list[Any] = tokenizer.encode_batch(texts, add_special_tokens=False)
     return encoded
 
 

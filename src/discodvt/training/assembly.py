@@ -5,31 +5,36 @@ sections it has and builds its model, feeds and objective.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import ceil
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import DistributedType
+from accelerate.utils import DistributedType, broadcast_object_list
 from pydantic import Field, model_validator
 from transformers import PreTrainedTokenizerBase
 
 from discodvt import __version__
+from discodvt.artefacts import MANIFEST, StageFacts, read_manifest
 from discodvt.checkpoints import Checkpoint, open_tokenizer
 from discodvt.config import Backbone, Card, Data, LoopSettings, NewBackbone, Tokenizer, Writing
 from discodvt.corpus import read_examples, split_files
 from discodvt.data.batches import Order
 from discodvt.data.subwords import Symbols, adding_a_space, train_tokenizer
-from discodvt.data.tokens import Tokens, read_tokens
-from discodvt.errors import BadRequest
+from discodvt.data.token_shards import STAGE as TOKENIZE
+from discodvt.data.token_shards import TOKENIZER, check_tokens, open_tokens, token_config, tokenize_corpus
+from discodvt.data.tokens import Tokens, TokenSettings
+from discodvt.errors import BadRequest, DiscoError
 from discodvt.stored_weights import BASE, TRAINED, WHOLE, Part
 from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed
 from discodvt.training.stages import Feed, Objective, Stage
 from discodvt.training.weights import source_checkpoint, story_symbols
+
+TOKENS = "tokens"  # in the directory of a run that makes its own, until it is complete
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,25 @@ class Site:
     directory: Path
     accelerator: Accelerator
     last: Path | None
+
+    def on_first(self, work: Callable[[], object]) -> None:
+        """Work that the first process does while the others wait; what is wrong with the request, all say."""
+        wrong: list[DiscoError | None] = [None]
+        if self.accelerator.is_main_process:
+            try:
+                work()
+            except DiscoError as error:
+                wrong = [error]
+        broadcast_object_list(wrong)
+        if wrong[0] is not None:
+            raise wrong[0]
+
+
+class Text(NamedTuple):
+    """How the stories of a run become tokens."""
+
+    tokenizer: PreTrainedTokenizerBase
+    settings: TokenSettings
 
 
 @dataclass(frozen=True)
@@ -103,7 +127,10 @@ class Recipe(LoopSettings):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for the manifest and the model card; the output directory is no part of the request."""
-        return self.model_dump(mode="json", exclude={"out"})
+        values = self.model_dump(mode="json", exclude={"out"})
+        if self.data.tokens is None:
+            del values["data"]["tokens"]  # a run without is the request it always was
+        return values
 
     def value(self, key: str) -> Any:
         """The value of a dotted key."""
@@ -111,7 +138,11 @@ class Recipe(LoopSettings):
 
     def inputs(self) -> list[Path]:
         """The files a run is made of: its stories, and the weights it starts from where they are at hand."""
-        stories = [path for split, path in split_files(self.data.corpus).items() if split != "test"]
+        if self.data.tokens is None:
+            stories = list(self.splits().values())
+        else:
+            read_manifest(self.data.tokens, TOKENIZE)
+            stories = [self.data.tokens / MANIFEST]
         weights = [Path(source) / name for source in self.sources for name in (WHOLE, TRAINED)]
         return stories + [path for path in weights if path.is_file()]
 
@@ -119,37 +150,56 @@ class Recipe(LoopSettings):
         """The stage of a new run, or of one resumed from the checkpoint `site.last`."""
         if site.accelerator.distributed_type == DistributedType.FSDP:
             self.check_sharded()
-        files = split_files(self.data.corpus)
-        missing = [split for split in ("train", "valid") if split not in files]
-        if missing:
-            raise BadRequest(f"{self.data.corpus}: no {' and no '.join(missing)} split; training needs both")
-        for source in self.sources:
-            Checkpoint.open(source)
-        tokenizer = self.open_tokenizer(files["train"], site.last)
-        if site.last is None and self.model.init is not None:
-            self._check_room()
-        symbols = story_symbols(self.model, tokenizer, site.last)
+        text = self.text(site.last)
         torch.manual_seed(self.seed)  # new weights are the seed's
-        limits = {"train": self.data.max_train_stories, "valid": self.data.max_valid_stories}
-        splits = {
-            split: read_tokens(
-                files[split],
-                tokenizer,
-                symbols=symbols,
-                prompt_tokens=self.data.prompt_tokens,
-                story_tokens=self.data.story_tokens,
-                with_prompts=self.reads_prompts,
-                with_relations=self.reads_relations,
-                limit=limit,
-            )
-            for split, limit in limits.items()
-        }
-        stage = self.build(Corpus(tokenizer, symbols, **splits), site)
-        stage.notes += self._cuts(splits["train"])
+        directory = self.data.tokens
+        if directory is None:
+            directory = site.directory / TOKENS
+            site.on_first(lambda: self.tokenize(site.directory / TOKENS, text, inputs=False))
+        else:
+            check_tokens(directory, token_config(text.tokenizer, text.settings, self.limits), self.splits())
+        train, valid = (
+            open_tokens(directory, split, with_relations=self.reads_relations) for split in ("train", "valid")
+        )
+        stage = self.build(Corpus(text.tokenizer, text.settings.symbols, train, valid), site)
+        stage.notes += self._cuts(train)
         self.keep_lengths(stage)
         if self.run.gradient_checkpointing:
             stage.objective.model.gradient_checkpointing_enable()
         return stage
+
+    def splits(self) -> dict[str, Path]:
+        """The files of both splits; with tokens of their own, those that are there."""
+        try:
+            files = split_files(self.data.corpus)
+        except BadRequest:
+            if self.data.tokens is not None:
+                return {}
+            raise
+        return {split: path for split, path in files.items() if split != "test"}
+
+    @property
+    def limits(self) -> dict[str, int | None]:
+        return {"train": self.data.max_train_stories, "valid": self.data.max_valid_stories}
+
+    def text(self, last: Path | None) -> "Text":
+        """Tokenizer and settings of a new run, or of one that goes on from the checkpoint `last`."""
+        files = self.splits()
+        missing = [split for split in self.limits if split not in files]
+        if missing and self.data.tokens is None:
+            raise BadRequest(f"{self.data.corpus}: no {' and no '.join(missing)} split; training needs both")
+        for source in self.sources:
+            Checkpoint.open(source)
+        tokenizer = self.open_tokenizer(last)
+        if last is None and self.model.init is not None:
+            self._check_room()
+        symbols = story_symbols(self.model, tokenizer, last)
+        lengths = (self.data.prompt_tokens, self.data.story_tokens)
+        return Text(tokenizer, TokenSettings(symbols, *lengths, self.reads_prompts, self.reads_relations))
+
+    def tokenize(self, out: Path, text: "Text", **more: Any) -> StageFacts:
+        """Both splits as tokens in `out`; `more` as of `tokenize_corpus`."""
+        return tokenize_corpus(self.splits(), out, text.tokenizer, settings=text.settings, limits=self.limits, **more)
 
     def _cuts(self, tokens: Tokens) -> list[str]:
         """What share of prompts and stories is longer than what is kept of them."""
@@ -193,7 +243,7 @@ class Recipe(LoopSettings):
         """Length of the run in steps; of an epoch, whole steps only."""
         return self.run.steps or ceil((self.run.epochs or 0) * (stories // self.batch.stories_per_step))
 
-    def open_tokenizer(self, train_file: Path, last: Path | None) -> PreTrainedTokenizerBase:
+    def open_tokenizer(self, last: Path | None) -> PreTrainedTokenizerBase:
         return adding_a_space(Checkpoint.open(last or self.model.init).tokenizer())
 
     def check_sharded(self) -> None:
@@ -300,10 +350,12 @@ class FromScratch(Recipe):
                 wrong.append(f"model.shape.positions: {shape.positions} is too few for {longest} tokens")
         return wrong
 
-    def open_tokenizer(self, train_file: Path, last: Path | None) -> PreTrainedTokenizerBase:
+    def open_tokenizer(self, last: Path | None) -> PreTrainedTokenizerBase:
         if last is not None or self.model.init is not None:
-            return super().open_tokenizer(train_file, last)
+            return super().open_tokenizer(last)
+        if self.data.tokens is not None:
+            return adding_a_space(open_tokenizer(str(self.data.tokens / TOKENIZER)))
         if self.tokenizer.source is not None:
             return adding_a_space(open_tokenizer(self.tokenizer.source))
-        texts = (text for row in read_examples(train_file) for text in (row.prompt, row.story) if text)
+        texts = (text for row in read_examples(self.splits()["train"]) for text in (row.prompt, row.story) if text)
         return train_tokenizer(texts, self.tokenizer.vocab_size or 0)

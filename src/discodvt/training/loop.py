@@ -21,6 +21,7 @@ from discodvt.data.batches import Batch, Rows, in_order
 from discodvt.errors import WorkFailed
 from discodvt.stored_weights import is_lora
 from discodvt.training.outputs import Checkpoints, Journal
+from discodvt.training.prefetch import MicroBatch, Prefetch, micro_batches
 from discodvt.training.stages import Counts, Feed, Figures, Objective, Stage, Tallies
 
 
@@ -75,14 +76,30 @@ class Loop:
         )
         self.module, prepared = self.accelerator.prepare(objective, optimizer)
         self.optimizer = prepared.optimizer
-        progress, run, total = self.progress, self.settings.run, self.stage.total
+        progress, total = self.progress, self.stage.total
         if progress.step > 0:
             self.checkpoints.restore(self.module, self.optimizer)
         else:
             yield from self._validate()
+        batches = Prefetch(
+            micro_batches(
+                self.stage.order,
+                self.stage.train,
+                steps=range(progress.step, total),
+                process=self.accelerator.process_index,
+                processes=self.accelerator.num_processes,
+            )
+        )
+        try:
+            yield from self._steps(batches)
+        finally:
+            batches.close()
+
+    def _steps(self, batches: Iterator[MicroBatch]) -> Iterator[Event]:
+        progress, run, total = self.progress, self.settings.run, self.stage.total
         started, tokens = time.perf_counter(), progress.tokens
         while progress.step < total:
-            figures = self._step(progress.step)
+            figures = self._step(progress.step, batches)
             progress.step += 1
             yield Event("step", progress.step, total, figures)
             last = progress.step == total
@@ -99,12 +116,9 @@ class Loop:
             if progress.step % (self.stage.every_steps or run.save_every_steps) == 0 or last:
                 self._save("last")
 
-    def _step(self, step: int) -> Figures:
+    def _step(self, step: int, batches: Iterator[MicroBatch]) -> Figures:
         """One update from all micro-batches of all processes, losses divided by their counts together."""
         accelerator, stage, terms = self.accelerator, self.stage, self.stage.objective.terms
-        micro_batches = stage.order.step(step)
-        counts = stage.train.counts(micro_batches.ravel())
-        mine = micro_batches[accelerator.process_index :: accelerator.num_processes]
         rate = self._learning_rate(step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["rate"]
@@ -112,10 +126,11 @@ class Loop:
         self.module.train()
         sums = torch.zeros(len(terms), device=accelerator.device)
         tallies: Tallies = {}
-        for place, rows in enumerate(mine):
-            batch = on_device(stage.train.batch(rows, step=step), accelerator.device)
-            with nullcontext() if place == len(mine) - 1 else accelerator.no_sync(self.module):
-                output = self.module(batch, step)
+        last = False
+        while not last:
+            batch, counts, last = next(batches)
+            with nullcontext() if last else accelerator.no_sync(self.module):
+                output = self.module(on_device(batch, accelerator.device), step)
                 loss = sum(term.weight * output.sums[name] / max(1, counts[term.per]) for name, term in terms.items())
                 accelerator.backward(loss * accelerator.num_processes)  # processes are averaged, their losses add up
             sums += torch.stack([output.sums[name].detach().float() for name in terms])

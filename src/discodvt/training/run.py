@@ -6,6 +6,7 @@ leaves a whole writer: the DiscoDVT it was trained on, and `prior/`.
 """
 
 import json
+import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +20,7 @@ from discodvt.artefacts import MANIFEST, REQUEST, open_stage
 from discodvt.checkpoints import quiet_libraries
 from discodvt.config import LoopSettings
 from discodvt.errors import BadRequest
-from discodvt.training.assembly import Recipe, Site
+from discodvt.training.assembly import TOKENS, Recipe, Site
 from discodvt.training.loop import Event, Loop, Progress
 from discodvt.training.outputs import Checkpoints, Journal, plot
 from discodvt.training.stages import Stage
@@ -122,6 +123,7 @@ def run_stage(
         if opened is not None and journal is not None:
             journal.close()
             best = _leave_in_order(directory, stage, checkpoints, progress)
+            shutil.rmtree(directory / TOKENS, ignore_errors=True)
             opened.finish(
                 steps=progress.step,
                 tokens=progress.tokens,

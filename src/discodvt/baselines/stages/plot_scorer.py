@@ -99,8 +99,14 @@ class Scorer(FromScratch):
     model: ScorerBackbone = ScorerBackbone()
     validation: LossValidation = LossValidation()
 
-    def open_tokenizer(self, train_file: Path, last: Path | None) -> PreTrainedTokenizerBase:
-        tokenizer = super().open_tokenizer(train_file, last)
+    def contradictions(self) -> list[str]:
+        wrong = super().contradictions()
+        if self.data.tokens is not None:
+            wrong.append("data.tokens: a rescorer reads pairs, not stories; leave it out")
+        return wrong
+
+    def open_tokenizer(self, last: Path | None) -> PreTrainedTokenizerBase:
+        tokenizer = super().open_tokenizer(last)
         add_tags(tokenizer)
         return tokenizer
 

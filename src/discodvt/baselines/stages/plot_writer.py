@@ -19,8 +19,8 @@ class PlotWriter(TextRecipe):
 
     stage: Literal["plot-writer", "story-writer"]
 
-    def open_tokenizer(self, train_file: Path, last: Path | None) -> PreTrainedTokenizerBase:
-        tokenizer = super().open_tokenizer(train_file, last)
+    def open_tokenizer(self, last: Path | None) -> PreTrainedTokenizerBase:
+        tokenizer = super().open_tokenizer(last)
         add_tags(tokenizer)
         return tokenizer
 

@@ -4,25 +4,26 @@ Every story is read once by the trained posterior; its plan is kept in `plans.sa
 whole writer: the DiscoDVT that was given, and the prior in `prior/`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
-from safetensors.numpy import load_file, save_file
 
 from discodvt.checkpoints import Checkpoint
 from discodvt.config import Backbone, Batch, Latent, LossValidation, Writing
 from discodvt.data.batches import NO_LABEL, Rows, in_order, length_keys, padded
 from discodvt.data.batches import Batch as TensorBatch
-from discodvt.data.tokens import Ints, Ragged, Tokens
+from discodvt.data.mapped_arrays import create_arrays, map_arrays
+from discodvt.data.tokens import Column, Ragged, Tokens
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT
 from discodvt.model.prior import Prior as PlanPrior
 from discodvt.model.prior import load_prior
+from discodvt.resumable import replacing
 from discodvt.training import losses
 from discodvt.training.assembly import Corpus, Recipe, Site
 from discodvt.training.stages import Counts, Objective, Stage, StageOutput, Term
@@ -66,7 +67,7 @@ class PriorObjective(Objective):
 class PlanFeed:
     """Prompts and the plans of their stories, codes only."""
 
-    prompts: Ragged
+    prompts: Column
     plans: Ragged
     text_pad: int
     bos: int
@@ -143,20 +144,22 @@ class Prior(Recipe):
     def _plans(self, planner: DiscoDVT, corpus: Corpus, site: Site) -> dict[str, Ragged]:
         """The plans of both splits, read by the first process and kept."""
         path = site.directory / PLANS
-        if site.accelerator.is_main_process and not path.exists():
-            plans = {
-                split: read_plans(
-                    planner,
-                    tokens,
-                    device=site.accelerator.device,
-                    stories_per_batch=self.validation.stories_per_batch,
-                )
-                for split, tokens in (("train", corpus.train), ("valid", corpus.valid))
-            }
-            partial = path.with_suffix(".partial")
-            save_plans(partial, plans)
-            partial.replace(path)
-        site.accelerator.wait_for_everyone()
+        splits = {"train": corpus.train, "valid": corpus.valid}
+
+        def read() -> None:
+            if path.exists():
+                return
+            with replacing(path) as partial:
+                for split, plans in create_plans(partial, planner, splits).items():
+                    read_plans(
+                        planner,
+                        splits[split],
+                        device=site.accelerator.device,
+                        stories_per_batch=self.validation.stories_per_batch,
+                        into=plans,
+                    )
+
+        site.on_first(read)
         return load_plans(path)
 
     def keep_lengths(self, stage: Stage) -> None:
@@ -166,28 +169,42 @@ class Prior(Recipe):
 
 
 @torch.no_grad()
-def read_plans(model: DiscoDVT, tokens: Tokens, *, device: torch.device, stories_per_batch: int) -> Ragged:
-    """The argmax codes of every story, in its order."""
+def read_plans(
+    model: DiscoDVT, tokens: Tokens, *, device: torch.device, stories_per_batch: int, into: Ragged | None = None
+) -> Ragged:
+    """The argmax codes of every story, in its order; `into` gives them room."""
     torch.nn.Module.to(model, device).eval()
     pad = model.symbols.pad
-    plans: list[Ints] = [np.empty(0, dtype=np.int32)] * len(tokens)
+    if into is None:
+        offsets = np.concatenate([[0], np.cumsum(_codes(model, tokens))])
+        into = Ragged(np.empty(offsets[-1], dtype=np.int32), offsets)
     for rows in in_order(tokens.story_lengths, stories_per_batch):
         ids, mask = padded([tokens.stories[row][:-1] for row in rows], pad)
         codes = model.plan(ids.to(device), mask.to(device)).cpu().numpy().astype(np.int32)
         for row, plan in zip(rows, codes, strict=True):
-            plans[row] = plan[plan < model.config.num_codes]
-    return Ragged.of(plans)
+            into[row][:] = plan[plan < model.config.num_codes]
+    return into
 
 
-def save_plans(path: Path, plans: dict[str, Ragged]) -> None:
-    """Plans by split, in one safetensors file."""
-    arrays: dict[str, NDArray[Any]] = {}
-    for split, ragged in plans.items():
-        arrays |= {f"{split}.values": ragged.values, f"{split}.offsets": ragged.offsets}
-    save_file(arrays, path)
+def _codes(model: DiscoDVT, tokens: Tokens) -> Rows:
+    """How many codes each story has [N]."""
+    return -(-tokens.story_lengths // model.config.tokens_per_code)
+
+
+def create_plans(path: Path, model: DiscoDVT, splits: Mapping[str, Tokens]) -> dict[str, Ragged]:
+    """Room for the plans of splits, in one safetensors file that is filled in place."""
+    shapes: dict[str, tuple[str, int]] = {}
+    for split, tokens in splits.items():
+        shapes[f"{split}.offsets"] = ("int64", len(tokens) + 1)
+        shapes[f"{split}.values"] = ("int32", int(_codes(model, tokens).sum()))
+    arrays = create_arrays(path, shapes)
+    for split, tokens in splits.items():
+        np.cumsum(_codes(model, tokens), out=arrays[f"{split}.offsets"][1:])
+    return {split: Ragged(arrays[f"{split}.values"], arrays[f"{split}.offsets"]) for split in splits}
 
 
 def load_plans(path: Path) -> dict[str, Ragged]:
-    arrays = load_file(path)
+    """Plans by split, mapped."""
+    arrays = map_arrays(path)
     splits = sorted({name.partition(".")[0] for name in arrays})
     return {split: Ragged(arrays[f"{split}.values"], arrays[f"{split}.offsets"]) for split in splits}

@@ -22,7 +22,7 @@ from discodvt.corpus import read_examples
 from discodvt.data.batches import collate, in_order
 from discodvt.data.subwords import train_tokenizer
 from discodvt.errors import BadRequest
-from discodvt.evaluation.codes import probe
+from discodvt.evaluation.codes import inference, probe, study
 from discodvt.evaluation.codes.inference import exchanged, open_planner, plans_of, tokens_of
 from discodvt.evaluation.codes.measure import comparison, measure_codes, read_measured
 from discodvt.evaluation.codes.study import study_codes
@@ -78,6 +78,18 @@ def measured(home) -> dict:
 def studied(home) -> dict:
     return study_codes(home / "writer", home / "corpus", home / "studied", split="valid", story_tokens=POSITIONS,
                        example_stories=3, page=code_page)  # fmt: skip
+
+
+def test_workers_read_the_same_plans(home, studied, monkeypatch, tmp_path):
+    monkeypatch.setattr(inference, "STORIES_PER_SHARD", 8)
+    shards = []
+    plan = inference.plans_in_shards
+    monkeypatch.setattr(study, "plans_in_shards", lambda *given: shards.append(len(given[2])) or plan(*given))
+    study_codes(home / "writer", home / "corpus", tmp_path / "out", split="valid", story_tokens=POSITIONS,
+                example_stories=3, page=code_page, workers=2)  # fmt: skip
+    assert shards[0] > 8  # several
+    for path in (home / "studied").iterdir():
+        assert path.read_bytes() == (tmp_path / "out" / path.name).read_bytes(), path.name
 
 
 def test_losses_and_relations_are_those_of_training(home, measured):

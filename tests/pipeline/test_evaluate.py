@@ -6,12 +6,15 @@ from pathlib import Path
 
 import program
 import pytest
+from program import refused
 
 from discodvt.artefacts import open_stage, read_manifest
 from discodvt.corpus import CORPUS_SCHEMA, write_rows
 from discodvt.errors import BadRequest
 from discodvt.evaluation import evaluate
 from discodvt.evaluation.evaluate_files import evaluate_files
+from discodvt.evaluation.metrics import word_tokens
+from discodvt.executors import local
 
 SENTENCES = (
     "The fox ran home because he was late.",
@@ -63,6 +66,27 @@ def test_scores_against_a_corpus_are_those_of_the_library_and_kept(tmp_path, cor
     assert again == printed
     with pytest.raises(BadRequest, match="another config"):
         evaluate_files(stories, corpus, out=target, resamples=50, seed=4, mode="modern")
+
+
+def test_workers_cut_texts_into_words_and_give_the_same_scores(tmp_path, corpus, monkeypatch):
+    stories, other = write(tmp_path / "stories.jsonl"), write(tmp_path / "other.jsonl", shift=2)
+    request = (stories, "--references", corpus, "--against", other, "--resamples", 20)
+    assert run(*request, "--out", tmp_path / "here").returncode == 0
+    started = []
+
+    class Counted(local.LocalProcesses):
+        def start(self, ticket, task):
+            started.append(ticket)
+            super().start(ticket, task)
+
+    monkeypatch.setattr(local, "LocalProcesses", Counted)
+    monkeypatch.setattr(word_tokens, "TEXTS_PER_SHARD", 5)
+    done = run(*request, "--out", tmp_path / "there", "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    assert started == [0, 1, 2] * (2 + 3)  # texts of two files for the scores, of three for the comparison
+    for path in (tmp_path / "here").iterdir():
+        assert path.read_bytes() == (tmp_path / "there" / path.name).read_bytes()
+    refused(run(*request, "--resources", "gpus=1"), "--resources: for tasks of a Ray cluster; give --on ray")
 
 
 def test_the_codes_of_plans_are_counted_where_every_story_has_one(tmp_path, corpus):

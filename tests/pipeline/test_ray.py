@@ -1,6 +1,5 @@
 """Stages on a Ray cluster of this machine: a head and two worker nodes, each its own processes."""
 
-import json
 import os
 import secrets
 import shutil
@@ -15,12 +14,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from pipeline.test_annotate import annotate, contents, make_corpus, refused
+from pipeline.test_annotate import annotate, contents, make_corpus
+from pipeline.test_generate import SHORT, models  # noqa: F401 - a fixture
+from program import refused, run
 
 pytest.importorskip("ray", reason="needs the extra `ray`")
 if sys.platform == "win32":
     pytest.skip("the clusters of this test are started with POSIX signals", allow_module_level=True)
 
+HERE = "127.0.0.1"  # else Ray asks the network which address this machine has
 ENVIRONMENT = {  # of every process of the cluster; a token of its own keeps other clusters' out
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
@@ -28,7 +30,22 @@ ENVIRONMENT = {  # of every process of the cluster; a token of its own keeps oth
     "RAY_gcs_server_request_timeout_seconds": "240",  # a busy machine takes its time
     "OMP_NUM_THREADS": "1",
 }
-LIMITS = ("--object-store-memory", str(80 << 20), "--disable-usage-stats", "--block")
+LIMITS = ("--object-store-memory", str(80 << 20), "--disable-usage-stats", "--block", "--node-ip-address", HERE)
+POISON = """
+import sys
+from discodvt.executors import Place, open_executor, run_shards
+
+def square(number):
+    if number == 3:
+        raise ValueError("bad luck")
+    return number * number
+
+if __name__ == "__main__":
+    import poison
+    with open_executor(Place("ray:" + sys.argv[1])) as executor:
+        for shard, result in run_shards(executor, poison.square, range(8), name="<{}>".format):
+            print(shard, result, flush=True)
+"""
 
 
 class Cluster:
@@ -75,9 +92,12 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    poison = tmp_path_factory.mktemp("poison")
+    (poison / "poison.py").write_text(POISON)
+    path = os.pathsep.join([str(poison), *filter(None, [os.environ.get("PYTHONPATH")])])
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in ENVIRONMENT.items():
+        for name, value in (ENVIRONMENT | {"PYTHONPATH": path}).items():
             patch.setenv(name, value)
         started = Cluster(tempfile.mkdtemp(prefix="ray-"))  # short: sockets are in it
         try:
@@ -93,12 +113,15 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_corpus(tmp_path_factory.mktemp("corpus") / "made", train=1200, valid=40)
 
 
-@pytest.fixture(scope="module")
-def undisturbed(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    out = tmp_path_factory.mktemp("annotated") / "out"
-    result = annotate(corpus, out)
-    assert result.returncode == 0, result.stderr
-    return contents(out)
+def on(cluster: Cluster, *words: object) -> "subprocess.Popen[str]":
+    """The program on the cluster, in a process of its own: Ray reads a token once a process."""
+    command = [sys.executable, "-m", "discodvt", *map(str, words), "--on", f"ray:{cluster.address}"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: "subprocess.Popen[str]") -> "subprocess.CompletedProcess[str]":
+    output, error = process.communicate(timeout=400)
+    return subprocess.CompletedProcess(process.args, process.returncode, output, error)
 
 
 def started(out: Path, shards: int) -> None:
@@ -109,46 +132,61 @@ def started(out: Path, shards: int) -> None:
         time.sleep(0.02)
 
 
-def annotating(corpus: Path, out: Path, cluster: Cluster) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "discodvt", "annotate", str(corpus), str(out), "--on", f"ray:{cluster.address}"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def test_driver_killed_and_rerun_resumes(
-    corpus: Path, undisturbed: dict[str, bytes], cluster: Cluster, tmp_path: Path
+def test_generate_and_evaluate_end_in_the_bytes_of_one_process(
+    models: Path,  # noqa: F811
+    cluster: Cluster,
+    tmp_path: Path,
 ) -> None:
-    process = annotating(corpus, tmp_path / "out", cluster)
-    started(tmp_path / "out", 5)
+    (tmp_path / "prompts.txt").write_text("".join(f"A day with {number}\n" for number in range(300)))
+    request = ("generate", "--model", models / "writer", "--prompts", tmp_path / "prompts.txt", *SHORT, "--output")
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert run(*request, here / "a.jsonl").returncode == 0
+    done = ended(on(cluster, *request, there / "a.jsonl"))
+    assert done.returncode == 0, done.stderr
+    assert contents(there) == contents(here)
+    scores = ("evaluate", here / "a.jsonl", "--references", here / "a.jsonl", "--resamples", 20, "--out")
+    assert run(*scores, here / "scores").returncode == 0
+    done = ended(on(cluster, *scores, there / "scores"))
+    assert done.returncode == 0, done.stderr
+    assert contents(there) == contents(here)
+
+
+def test_a_poisonous_shard_is_named_after_three_tries(cluster: Cluster) -> None:
+    script = Path(os.environ["PYTHONPATH"].split(os.pathsep)[0]) / "poison.py"
+    done = subprocess.run([sys.executable, script, cluster.address], capture_output=True, text=True, check=False)
+    assert sorted(done.stdout.splitlines()) == [f"{number} {number**2}" for number in range(8) if number != 3]
+    assert "WorkFailed: 1 shard failed 3 times: <3> (ValueError: bad luck)" in done.stderr
+
+
+def test_a_killed_driver_is_resumed_and_a_node_killed_halfway_changes_nothing(
+    corpus: Path, cluster: Cluster, tmp_path: Path
+) -> None:
+    out, undisturbed = tmp_path / "out", tmp_path / "undisturbed" / "out"
+    assert annotate(corpus, undisturbed).returncode == 0
+    process = on(cluster, "annotate", corpus, out)
+    started(out, 4)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert not (tmp_path / "out" / "manifest.json").exists()
-    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "shards").glob("*.parquet")}
-    again = annotating(corpus, tmp_path / "out", cluster)
-    started(tmp_path / "out", len(done) + 1)
-    assert all(path.stat().st_mtime_ns == done[path] for path in done)  # what was done is not done again
-    error = again.communicate()[1]
-    assert error.startswith("annotated corpus in "), error
-    assert "ray" not in error.replace(str(tmp_path), "").lower()  # nothing of Ray's own
-    assert contents(tmp_path / "out") == undisturbed
-
-
-def test_a_node_killed_halfway_changes_nothing(
-    corpus: Path, undisturbed: dict[str, bytes], cluster: Cluster, tmp_path: Path
-) -> None:
-    process = annotating(corpus, tmp_path / "out", cluster)
-    started(tmp_path / "out", 8)
+    assert not (out / "manifest.json").exists()
+    done = {path: path.stat().st_mtime_ns for path in (out / "shards").glob("*.parquet")}
+    assert len(done) < 20
+    again = on(cluster, "annotate", corpus, out)
+    started(out, len(done) + 1)
     cluster.kill_node()
-    assert process.poll() is None
-    output, error = process.communicate(timeout=400)
-    assert process.returncode == 0, error
-    assert "train: 1,200 stories" in output
-    assert contents(tmp_path / "out") == undisturbed
+    assert again.poll() is None
+    assert all(path.stat().st_mtime_ns == done[path] for path in done)  # what was done is not done again
+    result = ended(again)
+    assert result.returncode == 0, result.stderr
+    assert "train: 1,200 stories" in result.stdout
+    assert result.stderr.startswith("annotated corpus in ")
+    assert "ray" not in result.stderr.replace(str(tmp_path), "").lower()  # nothing of Ray's own
+    assert contents(out) == contents(undisturbed)
 
 
 def test_wrong_requests(corpus: Path, cluster: Cluster, tmp_path: Path) -> None:
-    on = ("--on", f"ray:{cluster.address}")
-    refused(annotate(corpus, tmp_path / "out", *on, "--resources", "gpus=1"), "--resources cpus=1,gpus=1", "no room")
-    refused(annotate(corpus, tmp_path / "out", *on, "--parser", "spacy:nope"), "'nope' cannot be opened")
+    annotating = ("annotate", corpus, tmp_path / "out")
+    refused(ended(on(cluster, *annotating, "--resources", "gpus=1")), "--resources cpus=1,gpus=1", "no room")
+    refused(ended(on(cluster, *annotating, "--parser", "spacy:nope")), "'nope' cannot be opened")
     assert not (tmp_path / "out").exists()
 
 
@@ -156,11 +194,9 @@ def test_a_node_with_other_versions_is_named(corpus: Path, cluster: Cluster, tmp
     other = tmp_path / "other" / "discodvt-9.9.dist-info"
     other.mkdir(parents=True)
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: discodvt\nVersion: 9.9\n")
-    path = os.pathsep.join([str(other.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     while len(cluster.nodes) > 1:
         cluster.kill_node()
-    cluster.add(PYTHONPATH=path)
-    result = annotate(corpus, tmp_path / "out", "--on", f"ray:{cluster.address}")
+    cluster.add(PYTHONPATH=os.pathsep.join([str(other.parent), os.environ["PYTHONPATH"]]))
+    result = ended(on(cluster, "annotate", corpus, tmp_path / "out"))
     refused(result, "discodvt 9.9 there", "install the same versions on every node", code=1)
     assert not (tmp_path / "out").exists()
-    assert json.loads((corpus / "manifest.json").read_text())["stage"] == "prepare"

@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from discodvt.cli import console
 from discodvt.cli.options import Json, Resamples
+from discodvt.cli.places import On, Resources, Workers
 from discodvt.cli.score_table import score_table
 from discodvt.errors import BadRequest
 
@@ -60,6 +61,9 @@ def study(
     example_stories: Annotated[int, typer.Option(min=0, help="Example stories shown on the page.")] = 12,
     prompt_tokens: PromptTokens = None,
     story_tokens: StoryTokens = None,
+    workers: Workers = None,
+    on: On = "local",
+    resources: Resources = "",
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from discodvt.cli import console
 from discodvt.cli.options import Json, Match, Resamples, ResampleSeed
+from discodvt.cli.places import On, Resources, Workers
 from discodvt.cli.score_table import compared, interval, number, score_table
 
 ARROWS = {"higher": " ↑", "lower": " ↓", "none": ""}
@@ -38,6 +39,9 @@ def evaluate(
     ] = None,
     resamples: Resamples = 1000,
     seed: ResampleSeed = 0,
+    workers: Workers = None,
+    on: On = "local",
+    resources: Resources = "",
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write scores.json there.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what DIR holds.")] = False,
     json: Json = False,

@@ -20,6 +20,7 @@ from discodvt.evaluation.metric import Direction, Floats, Metric, Unit, Weights
 from discodvt.evaluation.metrics.repetition import LookBack
 from discodvt.evaluation.metrics.word_tokens import Text
 from discodvt.evaluation.scores import RESAMPLES, Mode, Score, metrics_over_seeds, read_systems, score
+from discodvt.executors import Executor
 
 FOLDS = 10
 ROUNDING = 1e-12  # differences of scores closer than this are equal
@@ -93,10 +94,13 @@ def compare_seeds(
     mauve_model: str | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    executor: Executor | None = None,
 ) -> dict[str, Comparison]:
     """The same for systems of several trainings."""
     settings: dict[str, Any] = {"mode": mode, "look_back": look_back, "mauve_model": mauve_model, "seed": seed}
-    systems, reference = read_systems([*a, *b], references, finishes=[*finishes[0], *finishes[1]], prompts=prompts)
+    systems, reference = read_systems(
+        [*a, *b], references, finishes=[*finishes[0], *finishes[1]], prompts=prompts, executor=executor
+    )
     resampler = make_resampler(len(references), prompts, resamples=resamples, seed=seed)
     folds = fixed_folds(resampler, prompts)
     first, second = systems[: len(a)], systems[len(a) :]

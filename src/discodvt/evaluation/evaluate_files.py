@@ -22,6 +22,7 @@ from discodvt.evaluation.intervals import make_resampler, need_spread
 from discodvt.evaluation.matching import Match, MatchedStories, StoryLine, match, read_story_lines, reference_file
 from discodvt.evaluation.metrics.repetition import LookBack
 from discodvt.evaluation.scores import Mode, evaluate_seeds
+from discodvt.executors import Place, open_executor
 
 SCORES = "scores.json"
 PAIRS = "pairs.jsonl"
@@ -42,12 +43,17 @@ def evaluate_files(
     resamples: int,
     seed: int = 0,
     overwrite: bool = False,
+    workers: int | None = None,
+    on: str = "local",
+    resources: str = "",
 ) -> dict[str, Any]:
-    """Score a file of stories, or a file for each training of a system.
+    """Score a file of stories, or a file for each training of a system; `workers`, `on` and `resources` say who cuts
+    the texts into words (`Place` of `discodvt.executors`).
 
     {"stories", "seeds" (trainings), "dropped", "unused" (references), "mode", "names", "scores", "comparison" (None
     for one system), "utilisation" (of the plans the stories were written from; None where one has none)}
     """
+    place = Place(on, workers, resources)
     references = reference_file(references, split)
     drawing = {"resamples": resamples, "seed": seed}
     settings = {"mode": mode, "look_back": look_back, "mauve_model": mauve_model} | drawing
@@ -60,14 +66,14 @@ def evaluate_files(
     need_spread(make_resampler(len(pairs.references), prompts, **drawing), files["stories"][0])
     seeds = len(files["stories"])
     if out is None:
-        return _scores(pairs, seeds, settings | {"prompts": prompts})
+        return _scores(pairs, seeds, settings | {"prompts": prompts}, place)
     matching = {"match": by, "drop_unmatched": drop_unmatched}
     config = settings | matching | {"files": {role: hash_of(paths) for role, paths in files.items()}}
     inputs = list(dict.fromkeys(path for paths in files.values() for path in paths))
     with open_stage(out, "evaluate", config=config, inputs=inputs, overwrite=overwrite) as stage:
         if not stage.complete:
             try:
-                scores = _scores(pairs, seeds, settings | {"prompts": prompts})
+                scores = _scores(pairs, seeds, settings | {"prompts": prompts}, place)
             except BadRequest:
                 stage.abandon()
                 raise
@@ -90,20 +96,22 @@ def hash_of(paths: Sequence[Path]) -> str:
     return hashes[0] if len(hashes) == 1 else hashlib.sha256(" ".join(hashes).encode()).hexdigest()
 
 
-def _scores(pairs: MatchedStories, seeds: int, settings: dict[str, Any]) -> dict[str, Any]:
+def _scores(pairs: MatchedStories, seeds: int, settings: dict[str, Any], place: Place) -> dict[str, Any]:
     """The first `seeds` systems are the trainings of one, the others those it is compared with."""
     references = [story.story for story in pairs.references]
     texts = [[story.story for story in system] for system in pairs.systems]
     finishes = [_finishes(system) for system in pairs.systems]
     known = all(finish is not None for finish in finishes)
     ours, theirs = finishes[:seeds], finishes[seeds:]
-    scores = evaluate_seeds(
-        texts[:seeds], references, finishes=ours if None not in ours else [None] * seeds, **settings
-    )
-    compared = None
-    if theirs:
-        both = (ours, theirs) if known else ([None] * len(ours), [None] * len(theirs))
-        compared = compare_seeds(texts[:seeds], texts[seeds:], references, finishes=both, **settings)
+    with open_executor(place) as executor:
+        settings["executor"] = executor
+        scores = evaluate_seeds(
+            texts[:seeds], references, finishes=ours if None not in ours else [None] * seeds, **settings
+        )
+        compared = None
+        if theirs:
+            both = (ours, theirs) if known else ([None] * len(ours), [None] * len(theirs))
+            compared = compare_seeds(texts[:seeds], texts[seeds:], references, finishes=both, **settings)
     return {
         "stories": len(references),
         "seeds": seeds,

@@ -19,6 +19,7 @@ from discodvt.evaluation.metrics.ngrams import count_ngrams
 from discodvt.evaluation.metrics.repetition import LookBack, finish_rate, lengths, repetition
 from discodvt.evaluation.metrics.word_tokens import Text, WordTokens, intern, read_texts
 from discodvt.evaluation.seeds import MeanOverSeeds, over_seeds
+from discodvt.executors import Executor
 
 Mode: TypeAlias = Literal["paper", "modern"]
 RESAMPLES = 1000
@@ -92,10 +93,11 @@ def evaluate_seeds(
     mauve_model: str | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
+    executor: Executor | None = None,
 ) -> dict[str, Score]:
     """Score the stories of each training of a system against the same references: means over the trainings, with
     intervals over prompts and trainings."""
-    systems, reference = read_systems(trainings, references, finishes=finishes, prompts=prompts)
+    systems, reference = read_systems(trainings, references, finishes=finishes, prompts=prompts, executor=executor)
     resampler = make_resampler(len(references), prompts, resamples=resamples, seed=seed)
     settings: dict[str, Any] = {"mode": mode, "look_back": look_back, "mauve_model": mauve_model, "seed": seed}
     scores: dict[str, Score] = {}
@@ -128,6 +130,7 @@ def read_systems(
     *,
     finishes: Sequence[Sequence[str] | None],
     prompts: Sequence[str] | None,
+    executor: Executor | None = None,
 ) -> tuple[list[System], System]:
     """Check that everything is there once for each story, and intern all tokens together."""
     lists = [("stories", each) for each in systems] + [("references", references), ("prompts", prompts)]
@@ -136,7 +139,8 @@ def read_systems(
     if len({size for size, _ in sizes}) > 1:
         found = ", ".join(f"{size} {what}" for size, what in sizes)
         raise BadRequest(f"found {found}; give one of each for every story")
-    groups = [read_texts(texts, called="stories") for texts in systems] + [read_texts(references, called="references")]
+    groups = [read_texts(texts, called="stories", executor=executor) for texts in systems]
+    groups.append(read_texts(references, called="references", executor=executor))
     kinds = {isinstance(texts[0], str) for texts in (*systems, references)}
     if len(kinds) > 1:
         raise BadRequest("stories and references: one is texts, the other token lists; give the same kind")

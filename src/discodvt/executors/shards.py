@@ -88,11 +88,17 @@ def open_executor(place: Place) -> Iterator[Executor]:
 
 
 def run_shards(
-    executor: Executor, work: Callable[[Shard], Result], shards: Iterable[Shard], *, name: Callable[[Shard], str]
+    executor: Executor,
+    work: Callable[[Shard], Result],
+    shards: Iterable[Shard],
+    *,
+    name: Callable[[Shard], str],
+    kept: bool = True,
 ) -> Iterator[tuple[Shard, Result]]:
     """Each shard with its result, in the order they are done; `work` and shards go to other processes by pickle.
 
-    Shards are taken from the iterable as there is room: it may be long.
+    Shards are taken from the iterable as there is room: it may be long. `kept`: the caller keeps what is done for the
+    next run.
     """
     run = _Run(executor, work, enumerate(shards))
     failed: dict[str, Exception] = {}
@@ -109,7 +115,7 @@ def run_shards(
             else:
                 failed[name(shard)] = outcome
     if failed:
-        raise WorkFailed(_failure(failed)) from next(iter(failed.values()))
+        raise WorkFailed(_failure(failed, kept)) from next(iter(failed.values()))
 
 
 @dataclass(slots=True)
@@ -136,12 +142,13 @@ class _Run:
         return bool(self.under_way)
 
 
-def _failure(failed: Mapping[str, Exception]) -> str:
+def _failure(failed: Mapping[str, Exception], kept: bool) -> str:
     shown = [f"{name} ({_reason(error)})" for name, error in list(failed.items())[:MOST_NAMED]]
     more = f" and {len(failed) - len(shown)} more" if len(failed) > len(shown) else ""
     count = "1 shard" if len(failed) == 1 else f"{len(failed)} shards"
     named = "; ".join(shown) + more
-    return f"{count} failed {TRIES} times: {named}. The rest is done; the same command tries only what failed"
+    rest = ". The rest is done; the same command tries only what failed" if kept else ""
+    return f"{count} failed {TRIES} times: {named}{rest}"
 
 
 def _reason(error: Exception) -> str:

@@ -6,6 +6,7 @@ returned story by story, for intervals over stories.
 
 import json
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from discodvt.artefacts import MANIFEST, file_hash
 from discodvt.checkpoints import Checkpoint, best_device
 from discodvt.corpus import ANNOTATED_SCHEMA, read_rows, split_files
 from discodvt.data.batches import Rows, collate, in_order, length_keys, padded
+from discodvt.data.tokens import Ints as Subwords
 from discodvt.data.tokens import Ragged, Tokens, read_tokens
 from discodvt.discourse.labels import LABELS, UNKNOWN
 from discodvt.errors import BadRequest
 from discodvt.evaluation.metric import Floats, Ints
+from discodvt.executors import Executor, run_shards
 from discodvt.model import DiscoDVT
 from discodvt.model.backbones import load_language_model
 from discodvt.model.prior import Prior, load_prior
@@ -31,6 +34,7 @@ from discodvt.training.stages.prior import PlanFeed, read_plans
 
 WEIGHTS = WHOLE
 STORIES_PER_BATCH = 32
+STORIES_PER_SHARD = 16 * STORIES_PER_BATCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,36 @@ def tokens_of(planner: Planner, path: Path, *, limit: int | None) -> Tokens:
 def plans_of(planner: Planner, tokens: Tokens) -> Ragged:
     """The argmax codes of every story."""
     return read_plans(planner.model, tokens, device=planner.device, stories_per_batch=STORIES_PER_BATCH)
+
+
+def plans_in_shards(executor: Executor, source: Path, tokens: Tokens) -> Ragged:
+    """The same from workers that open the planner themselves. Shards are runs of stories by length, so that every
+    batch is the one it is in `plans_of`."""
+    order = in_order(tokens.story_lengths, STORIES_PER_SHARD)
+    shards = ((number, [tokens.stories[row] for row in rows]) for number, rows in enumerate(order))
+    plans: list[Subwords] = [np.empty(0, dtype=np.int32)] * len(tokens)
+    work = partial(_plan_shard, source.absolute())
+    for (number, _), found in run_shards(executor, work, shards, name=_stories_of, kept=False):
+        for row, plan in zip(order[number], found, strict=True):
+            plans[row] = plan
+    return Ragged.of(plans)
+
+
+def _stories_of(shard: tuple[int, list[Subwords]]) -> str:
+    first = shard[0] * STORIES_PER_SHARD
+    return f"stories {first:,} to {first + len(shard[1]) - 1:,} by length"
+
+
+def _plan_shard(source: Path, shard: tuple[int, list[Subwords]]) -> list[Subwords]:
+    stories, planner = Ragged.of(shard[1]), _planner(source)
+    plans = plans_of(planner, Tokens(prompts=stories, stories=stories, edus=stories, relations=stories))
+    return [plans[row] for row in range(len(plans))]
+
+
+@cache
+def _planner(source: Path) -> Planner:
+    """One planner a process."""
+    return open_planner(source)
 
 
 def exchanged(plans: Ragged, lengths: Rows) -> Ragged:

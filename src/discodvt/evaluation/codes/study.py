@@ -7,7 +7,7 @@ function that renders the dictionary.
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,22 @@ import numpy as np
 import torch
 
 from discodvt.artefacts import open_stage
-from discodvt.corpus import read_examples
-from discodvt.data.tokens import Tokens
+from discodvt.corpus import Example, read_examples
+from discodvt.data.tokens import Ragged, Tokens
 from discodvt.discourse.labels import LABELS, MARKERS, UNKNOWN
 from discodvt.errors import BadRequest
-from discodvt.evaluation.codes.inference import Planner, annotated_split, open_planner, plans_of, tokens_of, weights_of
+from discodvt.evaluation.codes.inference import (
+    Planner,
+    annotated_split,
+    open_planner,
+    plans_in_shards,
+    plans_of,
+    tokens_of,
+    weights_of,
+)
 from discodvt.evaluation.codes.occurrences import PLACES, Occurrences, Segments, cut_segments, find_phrases, usage_of
 from discodvt.evaluation.metric import Floats, Ints
+from discodvt.executors import Place, open_executor
 
 STAGE = "codes study"
 CODES = "codes.json"
@@ -41,10 +50,17 @@ def study_codes(
     example_stories: int = 12,
     prompt_tokens: int | None = None,
     story_tokens: int | None = None,
+    workers: int | None = None,
+    on: str = "local",
+    resources: str = "",
     overwrite: bool = False,
     page: Callable[[dict[str, Any]], str] | None = None,
 ) -> dict[str, Any]:
-    """Describe the codes of a checkpoint into `out`; returns what `codes.json` holds."""
+    """Describe the codes of a checkpoint into `out`; returns what `codes.json` holds.
+
+    `workers`, `on` and `resources` say who reads stories into plans (`Place` of `discodvt.executors`).
+    """
+    place = Place(on, workers, resources)
     path = annotated_split(corpus, split)
     settings = {
         "split": split,
@@ -58,12 +74,14 @@ def study_codes(
     with open_stage(out, STAGE, config=settings, inputs=inputs, overwrite=overwrite) as stage:
         if not stage.complete:
             try:
-                found = _study(planner, path, max_stories=max_stories, example_stories=example_stories) | {
-                    "split": split
-                }
+                tokens = tokens_of(planner, path, limit=max_stories)
+                plans = _plans(planner, checkpoint, tokens, place)
+                examples = read_examples(path, take=max_stories)
+                found = _study(planner, examples, tokens, plans, example_stories=example_stories)
             except BadRequest:
                 stage.abandon()
                 raise
+            found["split"] = split
             stage.write_json(CODES, found)
             with stage.writing(TABLE) as target:
                 _write_table(target, found["codes"])
@@ -75,14 +93,21 @@ def study_codes(
         return held
 
 
-def _study(planner: Planner, path: Path, *, max_stories: int | None, example_stories: int) -> dict[str, Any]:
-    """Read the split into plans, and describe the codes in them."""
+def _plans(planner: Planner, checkpoint: Path, tokens: Tokens, place: Place) -> Ragged:
+    if place.here:
+        return plans_of(planner, tokens)
+    with open_executor(place) as executor:
+        return plans_in_shards(executor, checkpoint, tokens)
+
+
+def _study(
+    planner: Planner, examples: Iterable[Example], tokens: Tokens, plans: Ragged, *, example_stories: int
+) -> dict[str, Any]:
+    """Describe the codes in the plans of stories."""
     config = planner.model.config
-    tokens = tokens_of(planner, path, limit=max_stories)
-    plans = plans_of(planner, tokens)
     segments = cut_segments(
         planner.tokenizer,
-        read_examples(path, take=max_stories),
+        examples,
         story_tokens=planner.story_tokens,
         tokens_per_code=config.tokens_per_code,
     )

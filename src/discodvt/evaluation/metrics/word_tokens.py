@@ -83,7 +83,8 @@ def _in_shards(texts: Sequence[Text], executor: Executor) -> list[Sequence[str]]
     starts = range(0, len(texts), TEXTS_PER_SHARD)
     shards = ((first, texts[first : first + TEXTS_PER_SHARD]) for first in starts)
     named = "texts {0[0]} and on".format
-    found = {first: words for (first, _), words in run_shards(executor, _tokenize_shard, shards, name=named)}
+    done = run_shards(executor, _tokenize_shard, shards, name=named, kept=False)
+    found = {first: words for (first, _), words in done}
     return list(chain.from_iterable(found[first] for first in starts))
 
 

@@ -10,7 +10,7 @@ A tail begins with a sentence. Every window has random streams of its own, keyed
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from discodvt.corpus.sentences import split_sentences
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from discodvt.writing.writer import StoryWriter
 
 WINDOW = 0.1  # tail and new text of a window, each as a share of the model's longest story
+PENALTY = 1.1  # of repetition, unless one is given: without the beginning in view a window dwells on its tail
 ENDING = 2  # codes before the end of its plan from which the story may end
 
 
@@ -87,6 +88,7 @@ class LongDraft(StoryDraft):
             most=self.most,
             params=self.params,
             forced=dict(enumerate(told[start:])),
+            unpenalised=frozenset(self.prompt),
             log_probs=None if self.log_probs is None else [],
         )
         given = dict(enumerate((self.plan or ())[first:]))
@@ -159,6 +161,8 @@ def long_draft(writer: "StoryWriter", request: Request, params: SamplingParams) 
         )
     if request.plan is not None:
         raise BadRequest("`words` and `plan`: a long story draws its own plan; leave one out", ("words", "plan"))
+    asked = params.resolved(writer.model_defaults)
+    unset = params.repetition_penalty is None and (asked.repetition_penalty or 1.0) == 1.0
     prompt, size = writer.prompt_ids(request.prompt), writer.latent.tokens_per_code
     most = min(writer.lengths.max_tokens, writer.generator_engine.room(len(prompt)))
     codes = round(WINDOW * writer.lengths.max_tokens / size)
@@ -177,7 +181,7 @@ def long_draft(writer: "StoryWriter", request: Request, params: SamplingParams) 
         key=0,  # its windows have their own
         fewest=0,
         most=most,
-        params=params.resolved(writer.model_defaults),
+        params=replace(asked, repetition_penalty=PENALTY) if unset else asked,
         beginning=beginning,
         log_probs=[] if request.scored else None,
         plan_log_probs=[] if request.scored else None,

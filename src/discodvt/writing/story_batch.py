@@ -147,6 +147,16 @@ class StoryStream:
         self._pieces = self._write(batch)
 
     @property
+    def model(self) -> str:
+        """The name of the model that writes it."""
+        return self._writer.name
+
+    @property
+    def starts(self) -> list[int]:
+        """The characters at which the subwords begin that have come so far."""
+        return self._growing.stripped()[1]
+
+    @property
     def story(self) -> Story:
         """The whole story."""
         if self._story is None:
@@ -159,14 +169,14 @@ class StoryStream:
     def grow(self) -> str:
         """The text that has come since the last call and can be shown: it is never taken back. Empty: none has."""
         draft, text, segments = self.draft, self.text, self.segments
+        new, self._seen = draft.symbols[self._seen :], len(draft.symbols)
+        for symbol in new:
+            self._growing.add(symbol)
         if draft.done:
             if self._story is None:
                 self._story = self._writer.story(draft)
             text, segments = self._story.text, self._story.segments
-        elif self._seen < len(draft.symbols):
-            for symbol in draft.symbols[self._seen :]:
-                self._growing.add(symbol)
-            self._seen = len(draft.symbols)
+        elif new:
             text, segments = self._writer.shown(draft, self._growing)
         piece = text[len(self.text) :]
         if piece:

@@ -72,6 +72,22 @@ def generate(
     _report("generate", bench_generate(model, rounds=rounds, scale=scale), as_json=json)
 
 
+@app.command("serve")
+def serve(
+    model: Annotated[
+        str | None, typer.Option(metavar="DIR", help="A writer; default: the storyteller that ships.")
+    ] = None,
+    stories: Annotated[int, typer.Option(min=10, help="Stories of the memory row.")] = 5_000,
+    rounds: Rounds = 3,
+    scale: Scale = 1.0,
+    json: Json = False,
+) -> None:
+    """The studio's server: concurrent streams, throughput, cancelling, clients that never read, memory."""
+    from discodvt.bench.serve import bench_serve
+
+    _report("serve", bench_serve(model, rounds=rounds, scale=scale, stories=stories), as_json=json)
+
+
 def _report(title: str, rows: Sequence["BenchRow"], *, as_json: bool) -> None:
     from discodvt.bench.rows import table
 

@@ -53,6 +53,10 @@ def generate(
     max_tokens: Annotated[int | None, typer.Option(help="Maximum story tokens; default: the model's.")] = None,
     min_codes: Annotated[int | None, typer.Option(help="Minimum codes of a plan; default: the model's.")] = None,
     max_codes: Annotated[int | None, typer.Option(help="Maximum codes of a plan; default: the model's.")] = None,
+    words: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="About N words, also more than the model's positions hold: in windows."),
+    ] = None,
     top_p: Annotated[float | None, typer.Option(help="Nucleus sampling; default 0.9.")] = None,
     top_k: Annotated[int | None, typer.Option(help="Top-k sampling; default: off.")] = None,
     min_p: Annotated[
@@ -110,7 +114,7 @@ def generate(
     options: dict[str, Any] = {
         "min_tokens": min_tokens, "max_tokens": max_tokens, "min_codes": min_codes, "max_codes": max_codes,
         "top_p": top_p, "top_k": top_k, "min_p": min_p, "temperature": temperature,
-        "plan_temperature": plan_temperature,
+        "plan_temperature": plan_temperature, "words": words,
         "repetition_penalty": repetition_penalty,
     }  # fmt: skip
     params = SamplingParams(greedy=greedy, **{name: value for name, value in options.items() if value is not None})

@@ -76,25 +76,6 @@ class Completion(Strict):
         return [self.prompt] if isinstance(self.prompt, str) else self.prompt
 
 
-class _Choice:
-    """The text of a choice so far, up to the first stop; what may be the beginning of one is held back."""
-
-    def __init__(self, stops: list[str]) -> None:
-        self.stops, self.text, self.shown, self.stopped = stops, "", 0, False
-
-    def add(self, delta: str, *, last: bool = False) -> str:
-        if self.stopped:
-            return ""
-        self.text += delta
-        places = [at for stop in self.stops if (at := self.text.find(stop)) >= 0]
-        if places:
-            self.stopped, self.text = True, self.text[: min(places)]
-        held = 0 if last or self.stopped else max((len(stop) - 1 for stop in self.stops), default=0)
-        until = max(self.shown, len(self.text) - held)
-        piece, self.shown = self.text[self.shown : until], until
-        return piece
-
-
 def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
     """The OpenAI-compatible routes of one writer."""
     router, writer, started = APIRouter(prefix="/v1"), scribe.writer, int(time.time())
@@ -124,12 +105,12 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
         ]
         job = jobs.new(len(requests))
         try:
-            await scribe.write(job, requests, params)
+            await scribe.write(job, requests, params, stops=asked.stops)
         except BaseException:
             jobs.forget(job)
             raise
         head = {"id": f"cmpl-{job.id}", "object": "text_completion", "created": int(time.time()), "model": writer.name}
-        chunks = _chunks(scribe, jobs, job, asked.stops, len(requests))
+        chunks = _chunks(scribe, jobs, job)
         if asked.stream:
             usage = asked.stream_options is not None and asked.stream_options.include_usage
             return StreamingResponse(_sse(head, chunks, usage=usage), media_type="text/event-stream")
@@ -150,10 +131,9 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
 
 
 async def _chunks(
-    scribe: Scribe, jobs: Jobs, job: Job, stops: list[str], count: int
+    scribe: Scribe, jobs: Jobs, job: Job
 ) -> AsyncIterator[tuple[int, str, dict[str, Any] | None, dict[str, int]]]:
     """Pieces of the choices; the last of each has its reason. A client that leaves frees the rows of its stories."""
-    choices = [_Choice(stops) for _ in range(count)]
     usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     try:
         async for found in job.follow():
@@ -161,20 +141,15 @@ async def _chunks(
             if event.name == "error":
                 raise WorkFailed(event.data["message"])
             if event.name == "text":
-                piece = choices[event.data["i"]].add(event.data["delta"])
-                if piece:
-                    yield event.data["i"], piece, None, usage
+                yield event.data["i"], event.data["delta"], None, usage
             elif event.name == "done":
                 number, record = event.data["i"], event.data["record"]
-                choice = choices[number]
-                piece = choice.add("", last=True)
                 for name, value in event.data["usage"].items():
                     usage[name] += value
                     usage["total_tokens"] += value
-                length = record["finish"] == "length" and not choice.stopped
-                shown = [[code, start, min(end, choice.shown)] for code, start, end in record["segments"]]
-                extra = {"plan": record["plan"], "segments": [each for each in shown if each[2] > each[1]]}
-                yield number, piece, {"finish_reason": "length" if length else "stop", "discodvt": extra}, usage
+                reason = "length" if record["finish"] == "length" else "stop"
+                extra = {"plan": record["plan"], "segments": record["segments"]}
+                yield number, "", {"finish_reason": reason, "discodvt": extra}, usage
     finally:
         if job.ended_at is None:
             await scribe.stop(job)

@@ -6,6 +6,7 @@ loop once a step; of each story at most `DELTAS` times a second.
 
 import asyncio
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -23,35 +24,68 @@ T = TypeVar("T")
 
 
 class _Growing:
-    """A story of a job: its stream, and what of it was told."""
+    """A story of a job: its stream, and what of it was told. Where one of `stops` comes, the story ends before it."""
 
-    def __init__(self, job: Job, number: int, stream: StoryStream) -> None:
-        self.job, self.number, self.stream = job, number, stream
-        self.planned, self.told_at, self.segments = False, 0.0, 0
+    def __init__(self, job: Job, number: int, stream: StoryStream, stops: Sequence[str] = ()) -> None:
+        self.job, self.number, self.stream, self.stops = job, number, stream, stops
+        self.codes, self.told, self.told_at, self.segments = 0, 0, 0.0, 0
+        self.stop: tuple[int, int] | None = None  # characters of the text that stopped it
+
+    @property
+    def done(self) -> bool:
+        return self.stream.draft.done or self.stop is not None
 
     def events(self, now: float) -> list[Event]:
-        draft, found = self.stream.draft, []
-        if not self.planned and draft.plan is not None:
-            self.planned = True
-            found.append(Event("plan", {"i": self.number, "codes": list(draft.plan)}))
-        if draft.done or now - self.told_at >= 1 / DELTAS:
-            piece = self.stream.grow()
-            if piece:
-                self.told_at = now
+        plan, found = self.stream.draft.plan or (), []
+        if len(plan) > self.codes:
+            self.codes = len(plan)
+            found.append(Event("plan", {"i": self.number, "codes": list(plan)}))
+        due = now - self.told_at >= 1 / DELTAS
+        if due or self.stops or self.done:
+            self.stream.grow()
+            end = self._end()
+            if end > self.told and (due or self.done):
                 first = max(0, self.segments - 1)  # the last one told may have grown
-                self.segments = len(self.stream.segments)
-                later = [list(segment) for segment in self.stream.segments[first:]]
-                found.append(Event("text", {"i": self.number, "delta": piece, "first": first, "segments": later}))
-        if draft.done:
-            story = self.stream.story
-            record = {
-                "id": story.id, "prompt": story.prompt, "story": story.text, "plan": list(story.plan),
-                "seed": story.seed, "model": story.model, "finish": story.finish,
-                "segments": [list(segment) for segment in story.segments], **story.notes,
-            }  # fmt: skip
-            usage = {"prompt_tokens": len(draft.prompt), "completion_tokens": len(draft.symbols)}
-            found.append(Event("done", {"i": self.number, "record": record, "usage": usage}))
+                segments = self._segments(end)
+                data = {"delta": self.stream.text[self.told : end], "first": first, "segments": segments[first:]}
+                found.append(Event("text", {"i": self.number, **data}))
+                self.told, self.told_at, self.segments = end, now, len(segments)
+        if self.done:
+            found.append(Event("done", {"i": self.number, "record": self._record(), "usage": self._usage()}))
         return found
+
+    def _end(self) -> int:
+        """How much of the text can be told: up to a stop; what may be the beginning of one is held back."""
+        text, longest = self.stream.text, max(map(len, self.stops), default=1)
+        if self.stop is None:
+            from_here = max(0, self.told - longest)
+            found = [(at, at + len(stop)) for stop in self.stops if (at := text.find(stop, from_here)) >= 0]
+            self.stop = min(found, default=None)
+        if self.stop is not None:
+            return self.stop[0]
+        return len(text) if self.stream.draft.done else len(text) - longest + 1
+
+    def _segments(self, end: int) -> list[list[int]]:
+        cut = ([code, start, min(stop, end)] for code, start, stop in self.stream.segments)
+        return [each for each in cut if each[2] > each[1]]
+
+    def _record(self) -> dict[str, Any]:
+        request, stream = self.stream.draft.request, self.stream
+        end = len(stream.text) if self.stop is None else self.stop[0]
+        story = stream.story if stream.draft.done else None
+        return {
+            "id": request.id or str(request.index), "prompt": request.prompt, "story": stream.text[:end],
+            "plan": list(stream.draft.plan or ()), "seed": request.seed, "model": stream.model,
+            "finish": story.finish if story and self.stop is None else "stop",
+            "segments": self._segments(end), **(story.notes if story else {}),
+        }  # fmt: skip
+
+    def _usage(self) -> dict[str, int]:
+        """Subwords read and written; of a story that was stopped, those up to the end of what stopped it."""
+        draft, written = self.stream.draft, len(self.stream.draft.symbols)
+        if self.stop is not None:
+            written = min(written, bisect_left(self.stream.starts, self.stop[1]))
+        return {"prompt_tokens": len(draft.prompt), "completion_tokens": written}
 
 
 class Scribe:
@@ -99,7 +133,9 @@ class Scribe:
         self._work.put(task)
         return await future
 
-    async def write(self, job: Job, requests: Sequence[Request], params: SamplingParams) -> None:
+    async def write(
+        self, job: Job, requests: Sequence[Request], params: SamplingParams, *, stops: Sequence[str] = ()
+    ) -> None:
         """Let stories of a job be written from the next step on; all of them, or none and an error."""
 
         def admit() -> None:
@@ -111,7 +147,7 @@ class Scribe:
             self._deliver([(job, Event("queued", {"ahead": ahead}))])
             for number, request in enumerate(requests):
                 draft = self._batch.add(request, params)
-                self._growing[draft] = _Growing(job, number, StoryStream(self.writer, draft, self._batch))
+                self._growing[draft] = _Growing(job, number, StoryStream(self.writer, draft, self._batch), stops)
 
         await self.run(admit)
 
@@ -151,7 +187,8 @@ class Scribe:
             if growing is None:
                 continue
             events += [(growing.job, event) for event in growing.events(now)]
-            if draft.done:
+            if growing.done:
+                self._batch.cancel(draft)  # where a stop ended it, its row is free in the next step
                 del self._growing[draft]
         if events:
             self._deliver(events)

@@ -133,6 +133,8 @@ def write_best(
     """
     if candidates < 1:
         raise BadRequest(f"`best_of` {candidates}: expected 1 or more", "best_of")
+    if wish is not None and params.words is not None:
+        raise BadRequest("`wish` and `words`: wishes are for stories within the positions", ("wish", "words"))
     dictionary = CodeDictionary.of(writer.directory) if wish else CodeDictionary()
     annotator = None
     waiting = iter(requests)

@@ -47,6 +47,7 @@ class Draft:
     symbols: list[int] = field(default_factory=list)
     ended: bool = False  # by its own end symbol, which is not kept
     favour: Favour | None = None
+    unpenalised: frozenset[int] = frozenset()  # symbols that a repetition penalty spares
     log_probs: list[float] | None = None  # of each symbol that was stepped to, under the model alone; None: not wanted
 
     def __post_init__(self) -> None:
@@ -153,7 +154,7 @@ def next_symbols(logits: Floats, drafts: Sequence[Draft], *, start: int, end: in
     for scores, draft in zip(logits, drafts, strict=True):
         penalty = draft.params.repetition_penalty or 1.0
         if penalty != 1.0:
-            used = np.array(list({start, *draft.symbols} - {end}))
+            used = np.array(list({start, *draft.symbols} - {end} - draft.unpenalised), dtype=np.int64)
             known = scores[used]
             scores[used] = np.where(known < 0, known * penalty, known / penalty)
         if draft.favour is not None and draft.favour.wanted(draft.symbols):

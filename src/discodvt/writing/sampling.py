@@ -25,6 +25,7 @@ Keys = NDArray[np.uint64]
 THRESHOLDS = (1e-3, 1e-4, 1e-6, 0.0)  # tried in turn; the last keeps every symbol of probability above zero
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _LARGE = 1e6
+MOST_WORDS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class SamplingParams:
     min_codes: int | None = None
     max_codes: int | None = None
     plan_temperature: float | None = None  # plans are sampled without a nucleus; 0: greedy
+    words: int | None = None  # about so many, in windows where the positions hold fewer (`long_story`)
 
     def __post_init__(self) -> None:
         self._check("top_p", 0 < self.top_p <= 1, "above 0 and at most 1")
@@ -58,6 +60,12 @@ class SamplingParams:
             self._check(most, high is None or high >= 1, "1 or more")
             if low is not None and high is not None and low > high:
                 raise BadRequest(f"`{least}` {low} is above `{most}` {high}; make it at most that", (least, most))
+
+        if self.words is not None:
+            self._check("words", 0 < self.words <= MOST_WORDS, f"1 to {MOST_WORDS:,}")
+            for name in ("min_tokens", "max_tokens", "min_codes", "max_codes"):
+                if getattr(self, name) is not None:
+                    raise BadRequest(f"`words` and `{name}`: both say how long; leave one out", ("words", name))
 
     def _check(self, name: str, fine: bool, expected: str) -> None:
         if not fine:

@@ -33,6 +33,28 @@ class StoryDraft(Draft):
     plan_draft: PlanDraft | None = None
     plan_log_probs: list[float] | None = None
 
+    @property
+    def kept(self) -> int:
+        """Subwords that stay whatever follows: where the limit ends a story, it is cut at a sentence after them."""
+        return self.most // 2
+
+    @property
+    def whole(self) -> "StoryDraft":
+        """The story this is a part of; most are written in one."""
+        return self
+
+    @property
+    def part(self) -> "StoryDraft | None":
+        """The part that is being written."""
+        return self
+
+    def next_part(self) -> "StoryDraft":
+        """The part to write next."""
+        return self
+
+    def take(self, part: "StoryDraft") -> None:
+        """Add what a part has written since."""
+
 
 class StoryBatch:
     """Up to `rows` stories written at a time, and as many plans drawn; further requests wait.
@@ -62,26 +84,40 @@ class StoryBatch:
     def add(self, request: Request, params: SamplingParams | None = None) -> StoryDraft:
         """Let a request take part from the next step on, or as soon as a row is free."""
         draft = self._writer.draft(request, params or SamplingParams())
-        if draft.plan_draft is not None and self._plans is not None:
-            self._plans.add(draft.plan_draft)
-        else:
-            self._texts.add(draft)
+        self._begin(draft.next_part())
         return draft
 
     def cancel(self, draft: StoryDraft) -> None:
         """Take a story out; one that is done or cancelled already is no longer in it."""
-        if draft.plan_draft is not None and self._plans is not None:
-            self._plans.cancel(draft.plan_draft)
-        self._texts.cancel(draft)
+        part = draft.part
+        if part is None:
+            return
+        if part.plan_draft is not None and self._plans is not None:
+            self._plans.cancel(part.plan_draft)
+        self._texts.cancel(part)
 
     def step(self) -> list[StoryDraft]:
         """One code for each plan in the making, one subword for each text; returns the stories that have grown."""
-        return self._step_plans() + self._texts.step()
+        return [self._grown(part) for part in self._step_plans() + self._texts.step()]
 
     def draw_plans(self) -> None:
         """Draw all plans that are wanted before going on with texts: for many stories that is faster."""
         while self._plans:
             self._step_plans()
+
+    def _begin(self, part: StoryDraft) -> None:
+        if part.plan_draft is not None and self._plans is not None:
+            self._plans.add(part.plan_draft)
+        else:
+            self._texts.add(part)
+
+    def _grown(self, part: StoryDraft) -> StoryDraft:
+        """The story of a part that has grown; after a part that is done its next one is begun."""
+        story = part.whole
+        story.take(part)
+        if part.done and not story.done and story.part is part:
+            self._begin(story.next_part())
+        return story
 
     def _step_plans(self) -> list[StoryDraft]:
         if not self._plans:
@@ -111,6 +147,16 @@ class StoryStream:
         self._pieces = self._write(batch)
 
     @property
+    def model(self) -> str:
+        """The name of the model that writes it."""
+        return self._writer.name
+
+    @property
+    def starts(self) -> list[int]:
+        """The characters at which the subwords begin that have come so far."""
+        return self._growing.stripped()[1]
+
+    @property
     def story(self) -> Story:
         """The whole story."""
         if self._story is None:
@@ -123,14 +169,14 @@ class StoryStream:
     def grow(self) -> str:
         """The text that has come since the last call and can be shown: it is never taken back. Empty: none has."""
         draft, text, segments = self.draft, self.text, self.segments
+        new, self._seen = draft.symbols[self._seen :], len(draft.symbols)
+        for symbol in new:
+            self._growing.add(symbol)
         if draft.done:
             if self._story is None:
                 self._story = self._writer.story(draft)
             text, segments = self._story.text, self._story.segments
-        elif self._seen < len(draft.symbols):
-            for symbol in draft.symbols[self._seen :]:
-                self._growing.add(symbol)
-            self._seen = len(draft.symbols)
+        elif new:
             text, segments = self._writer.shown(draft, self._growing)
         piece = text[len(self.text) :]
         if piece:

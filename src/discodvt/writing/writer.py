@@ -21,6 +21,7 @@ from discodvt.writing.decoding import Favour
 from discodvt.writing.detokenizer import Detokenizer, GrowingText
 from discodvt.writing.layers import int8_levels
 from discodvt.writing.loading import LoadedWriter, load_writer
+from discodvt.writing.long_story import Window, long_draft
 from discodvt.writing.sampling import SamplingParams, stream_key
 from discodvt.writing.story import Request, Segment, Story, cut_to_sentence, live_text, segments_of
 from discodvt.writing.story_batch import PlanDraft, StoryBatch, StoryDraft, StoryStream
@@ -139,9 +140,11 @@ class StoryWriter:
 
     def draft(self, request: Request, params: SamplingParams) -> StoryDraft:
         """A request that can be written, ready for a batch: its plan is given, or its `plan_draft` is to be drawn."""
+        if params.words is not None:
+            return long_draft(self, request, params)
         prompt, key = self.prompt_ids(request.prompt), (request.seed, request.index, request.prompt.strip())
         fewest, most = self._lengths(len(prompt), params)
-        beginning = self._beginning(request.begin_with, most)
+        beginning = self.beginning_ids(request.begin_with, most)
         story = StoryDraft(
             request=request,
             plan=None,
@@ -173,6 +176,9 @@ class StoryWriter:
 
     def follow(self, draft: StoryDraft, plan: tuple[int, ...]) -> None:
         """Let a draft that has not begun be written along a plan."""
+        if isinstance(draft, Window):
+            draft.story.follow(draft, plan)
+            return
         draft.plan = plan
         draft.latent = None if self.latent is None else self.latent(plan, draft.most)
 
@@ -185,7 +191,7 @@ class StoryWriter:
         text, starts = grown.stripped()
         if not draft.ended:
             begun = len(draft.request.begin_with.strip())
-            text = cut_to_sentence(text, earliest=max(starts[draft.most // 2], begun))
+            text = cut_to_sentence(text, earliest=max(starts[draft.kept], begun))
         request, told = draft.request, {"plan": draft.plan_log_probs, "text": draft.log_probs}
         means = {name: fmean(found) for name, found in told.items() if found}
         return Story(
@@ -208,7 +214,7 @@ class StoryWriter:
     def shown(self, draft: StoryDraft, grown: GrowingText) -> tuple[str, tuple[Segment, ...]]:
         """What of a text that is not done can be shown, and its segments."""
         text, starts = grown.stripped()
-        text = live_text(text, early=len(draft.symbols) <= draft.most // 2)
+        text = live_text(text, early=len(draft.symbols) <= draft.kept)
         return text, self._segments(draft, starts, text)
 
     def _write_many(
@@ -242,7 +248,7 @@ class StoryWriter:
             )
         return min(fewest, most, room), min(most, room)
 
-    def _beginning(self, text: str, most: int) -> list[int]:
+    def beginning_ids(self, text: str, most: int) -> list[int]:
         """The subwords a story is to begin with."""
         ids = self._ids(text, "beginning") if text.strip() else []
         if len(ids) >= most:

@@ -17,6 +17,7 @@ from discodvt.studio.server import make_studio
 from discodvt.web.access import Access, make_access
 from discodvt.writing import Request, SamplingParams, Story, StoryWriter
 from discodvt.writing.control import alternatives
+from discodvt.writing.story_batch import StoryBatch
 
 PROMPT = "The fox who lost his hat"
 SETTINGS = {"min_tokens": 20, "max_tokens": 40}
@@ -233,3 +234,38 @@ def test_a_server_that_ends_leaves_no_thread(writer):
     with running(make_studio(writer, made), made) as access:
         assert ask(access, "GET", "/api/model")[0] == 200
     assert threading.active_count() <= before + 1
+
+
+def test_a_stop_ends_the_writing_and_counts_what_was_written(access, writer):
+    """The row is free at the stop, the other choice goes on, and usage has no more than the subwords up to it."""
+    asked = {"model": writer.name, "prompt": PROMPT, "seed": 5, "max_tokens": 60, "temperature": 1.0}
+    params = SamplingParams(max_tokens=60, temperature=1.0)
+    stories = sorted(
+        writer.write_many([Request(PROMPT, seed=5, index=n) for n in (0, 1)], params), key=lambda story: story.index
+    )
+    text = stories[0].text
+    stop = next(text[at : at + 4] for at in range(8, len(text)) if text[at : at + 4] not in stories[1].text)
+    steps: list[int] = []
+    step = StoryBatch.step
+
+    def counted(self: Any) -> Any:
+        found = step(self)
+        steps.append(len(self))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StoryBatch, "step", counted)
+        status, body, _ = ask(access, "POST", "/v1/completions", asked | {"stop": ["never there", stop]})
+        alone_steps, answer = len(steps), json.loads(body)
+        whole = json.loads(ask(access, "POST", "/v1/completions", asked)[1])
+        both = json.loads(ask(access, "POST", "/v1/completions", asked | {"stop": stop, "n": 2})[1])
+    (choice,) = answer["choices"]
+    kept = text[: text.index(stop)]
+    assert (status, choice["text"], choice["finish_reason"]) == (200, kept, "stop")
+    assert choice["discodvt"]["segments"][-1][2] == len(kept)
+    used, all_of_it = answer["usage"]["completion_tokens"], whole["usage"]["completion_tokens"]
+    symbols = writer.tokenizer(f" {kept}", add_special_tokens=False).input_ids
+    assert len(symbols) <= used <= len(symbols) + len(stop) + 1 < all_of_it
+    assert alone_steps < len(steps) - alone_steps  # it was not written on
+    assert [each["text"] for each in both["choices"]] == [kept, stories[1].text]
+    assert answer["usage"]["total_tokens"] == answer["usage"]["prompt_tokens"] + used

@@ -1,11 +1,12 @@
-"""The application: native and OpenAI-compatible routes around one writer, inside the shell of `web/`."""
+"""The application: all routes around one writer, projects and their page, inside the shell of `web/`."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from discodvt.studio import native, openai
+from discodvt.studio import control_routes, native, openai, project_routes
 from discodvt.studio.jobs import Jobs
+from discodvt.studio.projects import Projects
 from discodvt.studio.scribe import ROWS, Scribe
 from discodvt.web.access import Access
 from discodvt.web.application import in_shell, make_app
@@ -13,8 +14,8 @@ from discodvt.web.shell import Shell
 from discodvt.writing import StoryWriter
 
 
-def make_studio(writer: StoryWriter, access: Access, *, rows: int = ROWS) -> Shell:
-    """The server of a writer; its thread starts and ends with it."""
+def make_studio(writer: StoryWriter, access: Access, *, projects: Projects | None = None, rows: int = ROWS) -> Shell:
+    """The server of a writer; its thread starts and ends with it. Without `projects` there is no page."""
     scribe, jobs = Scribe(writer, rows=rows), Jobs()
 
     @asynccontextmanager
@@ -25,5 +26,8 @@ def make_studio(writer: StoryWriter, access: Access, *, rows: int = ROWS) -> She
 
     app = make_app("DiscoDVT", openapi_url="/api/openapi.json", lifespan=lifespan)
     app.include_router(native.routes(scribe, jobs))
+    app.include_router(control_routes.routes(scribe, jobs))
     app.include_router(openai.routes(scribe, jobs))
+    if projects is not None:
+        app.include_router(project_routes.routes(scribe, jobs, projects))
     return in_shell(app, access)

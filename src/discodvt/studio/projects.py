@@ -54,7 +54,7 @@ class Version:
         text = self.record["story"]
         return {
             "id": self.id, "parent": self.parent, "action": self.action, "created": self.created,
-            "group": self.record.get("group"), "words": len(text.split()), "opening": text[:80],
+            "group": self.record.get("group"), "words": len(text.split()), "prompt": self.record["prompt"][:80],
             "finish": self.record["finish"], "scores": self.record.get("scores"), "wish": self.record.get("wish"),
         }  # fmt: skip
 

@@ -9,9 +9,17 @@ from discodvt.studio.jobs import Jobs
 from discodvt.studio.projects import Projects
 from discodvt.studio.scribe import ROWS, Scribe
 from discodvt.web.access import Access
-from discodvt.web.application import in_shell, make_app
+from discodvt.web.application import add_files, in_shell, make_app
 from discodvt.web.shell import Shell
 from discodvt.writing import StoryWriter
+
+MODULES = (
+    "api", "app", "candidates", "code-panel", "compare", "dialogs", "dom", "job", "keys", "plan", "spans", "story",
+    "versions", "welcome", "words",
+)  # fmt: skip
+FILES = {"/": "pages/studio.html", "/studio.css": "pages/studio.css", "/favicon.svg": "pages/favicon.svg"} | {
+    f"/{name}.js": f"pages/{name}.js" for name in MODULES
+}
 
 
 def make_studio(writer: StoryWriter, access: Access, *, projects: Projects | None = None, rows: int = ROWS) -> Shell:
@@ -30,4 +38,5 @@ def make_studio(writer: StoryWriter, access: Access, *, projects: Projects | Non
     app.include_router(openai.routes(scribe, jobs))
     if projects is not None:
         app.include_router(project_routes.routes(scribe, jobs, projects))
+        add_files(app, "discodvt.studio", FILES)
     return in_shell(app, access)

@@ -1,5 +1,6 @@
-"""`discodvt studio`: a writer behind an HTTP API, native and OpenAI-compatible."""
+"""`discodvt studio`: a page to write with a plan in hand, and a writer behind an HTTP API, also OpenAI-compatible."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,12 +14,16 @@ def studio(
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; any but loopback asks for a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any that is free.")] = 8321,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where projects are kept; default: your data.")
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     allow_host: Annotated[list[str] | None, typer.Option(help="A further name this server has; repeat.")] = None,
     cors_origin: Annotated[list[str] | None, typer.Option(help="A web page that may ask; repeat.")] = None,
     rows: Annotated[int, typer.Option(min=1, max=256, help="Stories written at a time.")] = 64,
     int8: Annotated[bool, typer.Option("--int8", help="Quantize large weights to 8 bits (CPU).")] = False,
 ) -> None:
-    """Serve a writer over HTTP: /api and the OpenAI-compatible /v1, on this machine."""
+    """Write with a plan in hand: a page on this machine, with an HTTP API (/api, and OpenAI-compatible /v1)."""
     from discodvt.web.access import make_access
     from discodvt.web.application import need_web
     from discodvt.web.server import serve
@@ -26,14 +31,15 @@ def studio(
     need_web()
     access = make_access(host, port, allow_hosts=allow_host or (), cors_origins=cors_origin or ())
 
+    from discodvt.studio.projects import Projects, data_directory
     from discodvt.studio.server import make_studio
     from discodvt.writing import StoryWriter
 
+    projects = Projects(data or data_directory())
     writer = StoryWriter.from_pretrained(model, int8=int8)
     serve(
-        lambda found: make_studio(writer, found, rows=rows),
+        lambda found: make_studio(writer, found, projects=projects, rows=rows),
         access,
-        announce=lambda address: err.print(f"serving {writer.name} at {address}; Ctrl-C ends it", highlight=False),
-        open_browser=False,
-        path="/api/openapi.json",
+        announce=lambda address: err.print(f"{writer.name} writes at {address}; Ctrl-C ends it", highlight=False),
+        open_browser=browser,
     )

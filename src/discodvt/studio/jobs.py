@@ -11,6 +11,7 @@ from discodvt.web.access import HttpError
 
 KEPT_SECONDS = 300.0
 PING_SECONDS = 15.0
+ENDS = ("stopped", "error", "chosen")
 
 
 class Event(NamedTuple):
@@ -24,7 +25,7 @@ class Event(NamedTuple):
 
 
 class Job:
-    """Lives in the event loop; only `Scribe` adds to it."""
+    """Lives in the event loop; only `Scribe` adds to it, or an `Errand` to one of its own."""
 
     def __init__(self, stories: int) -> None:
         self.id = secrets.token_urlsafe(16)
@@ -32,12 +33,14 @@ class Job:
         self.events: list[Event] = []
         self.ended_at: float | None = None
         self._grown = asyncio.Event()
+        self.source: Job | None = None  # of an errand: the job whose events it passes on
+        self.task: asyncio.Task[None] | None = None
 
     def add(self, event: Event) -> None:
         self.events.append(event)
         if event.name == "done":
             self.open -= 1
-        if event.name in ("stopped", "error") or not self.open:
+        if event.name in ENDS or not self.open:
             self.ended_at = self.ended_at or time.monotonic()
         self._grown.set()
         self._grown = asyncio.Event()

@@ -123,8 +123,9 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
 
     @router.post("/plans/read")
     async def read(asked: StoryRead) -> dict[str, Any]:
-        """The plan of a text, by the posterior."""
-        return {"codes": list(await scribe.run(lambda: writer.plan_of(asked.story)))}
+        """The plan of a text, by the posterior, and the characters each code governs; `story` is what was read."""
+        found = await scribe.run(lambda: writer.read(asked.story, ""))
+        return {"codes": list(found.plan), "segments": [list(each) for each in found.segments], "story": found.text}
 
     @router.post("/plans/alternatives")
     async def other_codes(asked: AlternativesAsked) -> dict[str, Any]:
@@ -142,9 +143,7 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
         except BaseException:
             jobs.forget(job)
             raise
-        if "text/event-stream" in accept:
-            return _stream(job, 0)
-        return JSONResponse({"job": job.id}, 202, headers={"location": f"/api/jobs/{job.id}/events"})
+        return started(job, accept)
 
     @router.get("/jobs/{id}/events")
     async def events(id: str, last_event_id: Annotated[str, Header()] = "0") -> Response:
@@ -158,10 +157,17 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
     async def stop(id: str, request: HttpRequest) -> dict[str, Any]:
         """Stop writing; what is written stays in the events."""
         job = jobs.get(id)
-        await scribe.stop(job)
+        await scribe.stop(job.source or job)
         return {"job": job.id, "stopped": True}
 
     return router
+
+
+def started(job: Job, accept: str) -> Response:
+    """Where to follow a job; its events at once where the client accepts them."""
+    if "text/event-stream" in accept:
+        return _stream(job, 0)
+    return JSONResponse({"job": job.id}, 202, headers={"location": f"/api/jobs/{job.id}/events"})
 
 
 def _stream(job: Job, after: int) -> StreamingResponse:

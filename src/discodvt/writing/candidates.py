@@ -24,7 +24,7 @@ from discodvt.writing.sampling import SamplingParams
 from discodvt.writing.story import Request, Story
 
 if TYPE_CHECKING:
-    from discodvt.discourse import Annotator
+    from discodvt.discourse import Annotation, Annotator
     from discodvt.writing.writer import StoryWriter
 
 CANDIDATES = 8  # of a wish
@@ -105,16 +105,30 @@ def wished_codes(writer: "StoryWriter", base: Story, wish: Wish, dictionary: Cod
     return [*ranked, *(each.code for each in likely if each.code not in ranked)][:WISHED_CODES]
 
 
+class Found(NamedTuple):
+    """Where a wished marker stands, and its characters."""
+
+    where: str  # HERE, BESIDE or NOWHERE
+    start: int = 0
+    end: int = 0
+
+
 def where_found(annotator: "Annotator", stories: Sequence[Story], wish: Wish) -> list[str]:
     """Whether each story has the marker as a connective at the place, at a place beside it, or nowhere there."""
-    found = []
-    for story, annotation in zip(stories, annotator.annotate_many(story.text for story in stories), strict=True):
-        places = spans(story.plan, story.segments)
-        starts = [mention.start for mention in annotation.mentions if mention.marker == wish.marker]
-        near = [place for place in range(wish.place - 1, wish.place + 2) if 0 <= place < len(places)]
-        has = [place for place in near if (span := places[place]) and any(span[0] <= at < span[1] for at in starts)]
-        found.append(HERE if wish.place in has else BESIDE if has else NOWHERE)
-    return found
+    annotations = annotator.annotate_many(story.text for story in stories)
+    return [find_wished(story, each, wish).where for story, each in zip(stories, annotations, strict=True)]
+
+
+def find_wished(story: Story, annotation: "Annotation", wish: Wish) -> Found:
+    """The wished marker of an annotated story that is closest to its place."""
+    places = spans(story.plan, story.segments)
+    for where, near in ((HERE, (0,)), (BESIDE, (-1, 1))):
+        for place in (wish.place + step for step in near):
+            span = places[place] if 0 <= place < len(places) else None
+            for mention in annotation.mentions:
+                if span and mention.marker == wish.marker and span[0] <= mention.start < span[1]:
+                    return Found(where, mention.start, mention.end)
+    return Found(NOWHERE)
 
 
 def write_best(

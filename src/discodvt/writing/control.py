@@ -144,6 +144,15 @@ def alternatives(
     return [Alternative(int(code), float(probabilities[code])) for code in order]
 
 
+def draw_code(writer: "StoryWriter", story: Story, place: int, *, seed: int) -> int:
+    """Another code for a place, drawn from the prior: any but the one that is there."""
+    check_place(place, len(story.plan), "place")
+    others = [each for each in alternatives(writer, story.prompt, story.plan, place) if each.code != story.plan[place]]
+    weights = np.array([each.probability for each in others])
+    drawn = np.random.default_rng((abs(seed), place)).choice(len(others), p=weights / weights.sum())
+    return others[int(drawn)].code
+
+
 def counterfactual(
     writer: "StoryWriter", request: Request, place: int, code: int, params: SamplingParams | None = None
 ) -> Counterfactual:

@@ -138,6 +138,22 @@ class StoryWriter:
         codes: list[int] = posterior.plan(read, torch.ones_like(read))[0].tolist()
         return tuple(code for code in codes if code < self.latent.num_codes)
 
+    def read(self, text: str, prompt: str) -> Story:
+        """A text by anybody as a story of this model: its plan, and what of it each code governs.
+
+        A text longer than the model's stories is read up to where they end.
+        """
+        plan, grown = self.plan_of(text), self.growing_text()
+        for symbol in self._ids(text, "story")[: self.lengths.max_tokens - 1]:
+            grown.add(symbol)
+        grown.end()
+        text, starts = grown.stripped()
+        size = 1 if self.latent is None else self.latent.tokens_per_code
+        segments = segments_of(plan, starts, len(text), size)
+        return Story(
+            id="0", prompt=prompt, text=text, plan=plan, seed=0, model=self.name, finish="end", segments=segments
+        )
+
     def draft(self, request: Request, params: SamplingParams) -> StoryDraft:
         """A request that can be written, ready for a batch: its plan is given, or its `plan_draft` is to be drawn."""
         if params.words is not None:

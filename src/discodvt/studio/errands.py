@@ -1,0 +1,141 @@
+"""Errands: jobs with something to do after the writing. The annotator looks for a wish, versions are kept.
+
+An errand follows the events of a job of the scribe and passes them on to a job of its own. A story that is done is
+committed as a version before its event is passed on; what was written when a job is stopped is committed too. The last
+event is `chosen` (or `stopped`): the best candidate, and where the project stands.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from discodvt.studio.edits import StoryGiven, kept_locks
+from discodvt.studio.jobs import Event, Job, Jobs
+from discodvt.studio.projects import Projects
+from discodvt.studio.scribe import Scribe
+from discodvt.writing import Request, SamplingParams
+from discodvt.writing.candidates import HERE, NOWHERE, Wish, find_wished, scores_of
+
+if TYPE_CHECKING:
+    from discodvt.discourse import Annotator
+
+STOPPED = "stopped"
+_CLOSENESS = {HERE: 2, NOWHERE: 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Where the stories of an errand are kept as versions."""
+
+    projects: Projects
+    project: str
+    parent: str | None
+    action: Mapping[str, Any]
+    locks: Sequence[int] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """Stories to write, and what to do with them."""
+
+    requests: Sequence[Request]
+    params: SamplingParams
+    wish: Wish | None = None
+    keeping: Keeping | None = None
+
+    async def start(self, scribe: Scribe, jobs: Jobs) -> Job:
+        """The job to follow; nothing is left behind where the stories cannot be written."""
+        written, job = Job(len(self.requests)), jobs.new(len(self.requests) + 1)  # one more: `chosen` ends it
+        job.source = written
+        try:
+            await scribe.write(written, self.requests, self.params)
+        except BaseException:
+            jobs.forget(job)
+            raise
+        job.task = asyncio.create_task(self._follow(written, job))
+        return job
+
+    async def _follow(self, written: Job, job: Job) -> None:
+        try:
+            done: dict[int, dict[str, Any]] = {}
+            growing: dict[int, dict[str, Any]] = {}
+            async for found in written.follow():
+                if found is None:
+                    continue
+                event, number = found[1], found[1].data.get("i", 0)
+                if event.name == "plan":
+                    growing[number] = {"plan": event.data["codes"], "story": "", "segments": []}
+                elif event.name == "text":
+                    so_far = growing[number]
+                    so_far["story"] += event.data["delta"]
+                    so_far["segments"][event.data["first"] :] = event.data["segments"]
+                elif event.name == "done":
+                    growing.pop(number, None)
+                    done[number] = await asyncio.to_thread(self._finished, job, number, event.data["record"])
+                    event = Event("done", event.data | {"record": done[number]})
+                elif event.name == STOPPED:
+                    for left, so_far in growing.items():
+                        if so_far["story"]:
+                            done[left] = await asyncio.to_thread(
+                                self._finished, job, left, self._broken_off(left, so_far)
+                            )
+                    job.add(Event(STOPPED, await asyncio.to_thread(self._chosen, done)))
+                    return
+                job.add(event)
+            if job.ended_at is None:
+                job.add(Event("chosen", await asyncio.to_thread(self._chosen, done)))
+        except Exception as error:
+            job.add(Event("error", {"message": f"the story could not be kept ({type(error).__name__})"}))
+            raise
+
+    def _finished(self, job: Job, number: int, record: dict[str, Any]) -> dict[str, Any]:
+        """The record with what is known of the story now; committed, if it is to be kept."""
+        request = self.requests[number]
+        record = record | {"index": request.index, "kept": min(len(request.begin_with.strip()), len(record["story"]))}
+        if len(self.requests) > 1:
+            record["group"] = job.id
+        if record["finish"] != STOPPED:
+            story = StoryGiven(**record).as_story()
+            if self.wish is not None:
+                found = find_wished(story, _annotator().annotate(story.text), self.wish)
+                record["wish"] = {**self.wish._asdict(), **found._asdict()}
+            if len(self.requests) > 1:
+                record["scores"] = scores_of(story)
+        if self.keeping is not None:
+            keeping = self.keeping
+            record |= {"locks": kept_locks(keeping.locks, record["plan"]), "settings": dict(keeping.settings)}
+            record["version"] = keeping.projects.add(keeping.project, keeping.parent, keeping.action, record)
+        return record
+
+    def _broken_off(self, number: int, so_far: dict[str, Any]) -> dict[str, Any]:
+        request = self.requests[number]
+        told = {"id": request.id, "prompt": request.prompt, "seed": request.seed, "model": "", "finish": STOPPED}
+        return told | so_far
+
+    def _chosen(self, done: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+        """The best story, and the project with its head there."""
+        if not done:
+            return {"i": None}
+        best = max(done, key=lambda number: (*_worth(done[number]), -number))
+        chosen: dict[str, Any] = {"i": best}
+        if self.keeping is not None:
+            keeping, version = self.keeping, done[best]["version"]
+            project = keeping.projects.follow(keeping.project, keeping.parent, version)
+            chosen |= {"version": version, "head": project.head, "revision": project.revision}
+        return chosen
+
+
+def _worth(record: Mapping[str, Any]) -> tuple[float, ...]:
+    """What a candidate is chosen by: whole, closest to the wish, highest score."""
+    where = record.get("wish", {}).get("where", NOWHERE)
+    return record["finish"] != STOPPED, _CLOSENESS.get(where, 1), record.get("scores", {}).get("total", 0.0)
+
+
+@cache
+def _annotator() -> "Annotator":
+    from discodvt.discourse import Annotator
+
+    return Annotator()

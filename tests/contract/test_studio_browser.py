@@ -1,0 +1,364 @@
+"""The studio as a writer meets it in a real browser: written, stopped, swapped, wished, branched, undone, killed."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+import pytest
+from contract.reader import Reader, fits_sideways, serious_faults, style
+from unit.web.asking import running
+from unit.writing.toy_writer import CODES, save_writer
+
+from discodvt.studio.projects import Projects
+from discodvt.studio.server import make_studio
+from discodvt.web.access import make_access
+from discodvt.writing import StoryWriter
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script> \u202e backwards {{7*7}} **bold**"
+SLOW = 60_000  # milliseconds, on a machine with much else to do
+
+
+class Studio:
+    """`discodvt studio` with the model that ships, as a process of its own that can be killed and started again."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.port, self.process = directory, 0, None
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "discodvt", "studio", "--data", str(self.directory), "--port", str(self.port)]
+        self.process = subprocess.Popen([*command, "--no-browser"], stderr=subprocess.PIPE, text=True)
+        assert self.process.stderr is not None
+        said = self.process.stderr.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/", said)
+        assert found, said
+        self.port = int(found[1])
+        while True:
+            try:
+                urlopen(f"{self.address}api/health", timeout=5).close()
+                return
+            except OSError:
+                time.sleep(0.1)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def kill(self) -> None:
+        assert self.process is not None
+        assert self.process.stderr is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
+    found = Studio(tmp_path_factory.mktemp("studio"))
+    yield found
+    found.kill()
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> StoryWriter:
+    directory = save_writer(tmp_path_factory.mktemp("toy"))
+    codes = [
+        {"code": code, "share": 0.1, "grams": [{"text": EVIL, "count": 1}], "markers": []} for code in range(CODES)
+    ]
+    (directory / "codes.json").write_text(json.dumps({"codes": codes}))
+    return StoryWriter.from_pretrained(directory)
+
+
+@pytest.fixture
+def address(toy: StoryWriter, tmp_path: Path) -> Iterator[str]:
+    """A studio in this process whose model is small and random."""
+    projects, access = Projects(tmp_path), make_access()
+    with running(make_studio(toy, access, projects=projects), access) as found:
+        yield f"http://127.0.0.1:{found.port}/"
+    projects.close()
+
+
+def ready(page: "Page") -> "Page":
+    page.locator("body[data-ready]").wait_for()
+    return page
+
+
+def idle(page: "Page") -> None:
+    """Wait until nothing is written (not with wait_for_function, which the page's policy forbids)."""
+    page.locator("#write:not([hidden])").wait_for(timeout=SLOW)
+
+
+def written(page: "Page", prompt: str, length: str = "96") -> None:
+    page.select_option("#length", length)
+    page.fill("#prompt", prompt)
+    page.keyboard.press("Control+Enter")
+    done(page)
+
+
+def done(page: "Page") -> None:
+    page.locator("#status", has_text=re.compile("Done|Stopped")).wait_for(timeout=SLOW)
+    idle(page)
+
+
+def act(page: "Page", selector: str) -> None:
+    """Press a button that lets something be written, and wait for it."""
+    page.locator("#status").evaluate("each => { each.textContent = ''; }")
+    page.click(selector)
+    done(page)
+
+
+def story(page: "Page") -> str:
+    return page.locator("#story").text_content() or ""
+
+
+def row(place: int, part: str = ".code") -> str:
+    return f"#plan li[data-place='{place}'] {part}"
+
+
+def codes(page: "Page") -> list[str]:
+    return page.locator("#plan > li > .row .chip").all_text_contents()
+
+
+def before(page: "Page", place: int) -> str:
+    """The text before the segment of a place."""
+    pieces = page.locator("#story .seg").all()
+    return "".join(
+        piece.text_content() or "" for piece in pieces if int(piece.get_attribute("data-place") or 99) < place
+    )
+
+
+def test_a_code_is_swapped_only_what_follows_changes_and_versions_branch(reader: Reader, studio: Studio) -> None:
+    page = ready(reader.open(studio.address))
+    assert "changes from" in page.locator("#welcome").inner_text()
+    assert serious_faults(page) == []
+    page.select_option("#length", "96")
+    act(page, ".tries button >> nth=0")
+    first, plan = story(page), codes(page)
+    assert len(first.split()) > 20
+    page.click(row(4))
+    page.locator(".other").first.wait_for()
+    kept, other = before(page, 4), page.locator(".other .chip").first.text_content()
+    assert serious_faults(page) == []
+    act(page, ".other >> nth=0")
+    second = story(page)
+    assert second != first
+    assert second.startswith(kept.rstrip())
+    assert codes(page) == [*plan[:4], other, *plan[5:]]
+    assert page.locator("#story .seg.fresh").count() > 0
+    assert page.locator("#versions li").count() == 2
+
+    page.locator(row(4)).focus()
+    page.keyboard.press("Control+z")
+    page.locator("#status", has_text="Undone").wait_for()
+    assert (story(page), codes(page)) == (first, plan)
+    page.keyboard.press("Control+Shift+Z")
+    page.locator("#status", has_text="Redone").wait_for()
+    assert story(page) == second
+    page.click("#undo")
+    page.locator("#versions li[aria-current] .what", has_text="Written").wait_for()
+
+    page.locator(row(2)).focus()  # a second way on from the first version: a branch
+    page.keyboard.press("ArrowDown")
+    kept = before(page, 3)
+    page.locator("#status").evaluate("each => { each.textContent = ''; }")
+    page.keyboard.press("Shift+Enter")
+    done(page)
+    third = story(page)
+    assert third not in (first, second)
+    assert third.startswith(kept.rstrip())
+    assert codes(page) == plan
+    assert [each.get_attribute("aria-level") for each in page.locator("#versions li").all()] == ["1", "2", "1"]
+    page.click("#versions li[aria-level='2']")
+    page.locator("#versions li[aria-current] .what", has_text="at place 5").wait_for()
+    assert story(page) == second
+    assert reader.complaints == []
+    assert all(url.startswith(studio.address) for url in reader.requests)
+
+
+def test_a_wish_for_because_comes_true_and_is_marked(reader: Reader, studio: Studio) -> None:
+    page = ready(reader.open(studio.address))
+    page.click("#new")
+    written(page, "A brave little duck")
+    for place in (3, 4, 5):
+        page.locator(row(place)).focus()
+        page.keyboard.press("w")
+        page.locator(".wish-marker").wait_for()
+        page.select_option(".wish-marker", "because")
+        act(page, ".wish button")
+        if page.locator("#story mark").count():
+            break
+    assert page.locator("#story mark").text_content().lower() == "because"
+    assert "because found" in page.locator("#facts").inner_text()
+    assert page.locator("#cards article").count() == 8
+    assert page.locator("#versions li", has_text="because found").count() >= 1
+    assert serious_faults(page) == []
+    assert reader.complaints == []
+
+
+def test_all_versions_are_there_after_the_server_was_killed(reader: Reader, studio: Studio) -> None:
+    page = ready(reader.open(studio.address))
+    page.click("#new")
+    written(page, "The robot who was afraid of the rain")
+    page.click(row(1, ".lock"))
+    page.locator(row(1, ".lock[aria-pressed=true]")).wait_for()
+    act(page, "#again")
+    assert page.locator(row(1, ".lock[aria-pressed=true]")).count() == 1
+    text, plan, versions = story(page), codes(page), page.locator("#versions .what").all_text_contents()
+    assert len(versions) == 3
+    page.fill("#prompt", "Something that is never done")
+    page.keyboard.press("Control+Enter")
+    page.locator("#stop:not([hidden])").wait_for()
+    studio.kill()
+    studio.start()
+    page = ready(reader.open(page.url))
+    page.locator("#versions li").first.wait_for()
+    assert page.locator("#versions .what").all_text_contents() == versions
+    assert (story(page), codes(page)) == (text, plan)
+    assert page.locator(row(1, ".lock[aria-pressed=true]")).count() == 1
+    page.click("#undo")
+    page.locator("#versions li[aria-current] .what", has_text="Locks").wait_for()
+    assert reader.complaints == []
+
+
+def test_what_was_written_when_it_is_stopped_stays(reader: Reader, toy: StoryWriter, address: str) -> None:
+    kind = type(toy.generator_engine.new_cache(1, 9))
+    step = kind.step
+
+    def slowly(self: Any, *given: Any) -> Any:
+        time.sleep(0.15)
+        return step(self, *given)
+
+    page = ready(reader.open(address))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kind, "step", slowly)
+        page.fill("#prompt", "The fox")
+        page.keyboard.press("Enter")
+        page.locator("#story .seg").first.wait_for()
+        assert page.locator("#story").get_attribute("aria-busy") == "true"
+        page.keyboard.press("Escape")
+        done(page)
+    assert "stopped" in page.locator("#facts").inner_text()
+    text = story(page)
+    assert text
+    page = ready(reader.open(page.url))
+    page.locator("#story .seg").first.wait_for()
+    assert story(page) == text
+    assert reader.complaints == []
+
+
+def test_candidates_comparison_hearing_import_and_export(reader: Reader, address: str) -> None:
+    page = ready(reader.open(address))
+    page.select_option("#candidates", "3")
+    written(page, "The fox who lost his hat", length="")
+    page.locator("#cards article").nth(2).wait_for()
+    shown = story(page)
+    taken = page.locator("#cards article:not(.shown)").first
+    text = taken.locator(".text").text_content()
+    taken.locator("button", has_text="Take").click()
+    page.locator("#versions li[aria-current]").wait_for()
+    page.locator("#cards article.shown .text").get_by_text(text or "", exact=False)
+    assert story(page) != shown
+    page.select_option("#candidates", "1")
+    page.click(row(2))
+    page.locator(".what-if").first.wait_for()
+    act(page, ".what-if >> nth=0")
+    page.click("#compare")
+    page.locator("#compared td.differs").first.wait_for()
+    page.click("#compare-close")
+    page.click("#import")
+    page.fill("#import-text", "Once there was a fox. He lost his hat, and he cried!")
+    page.click("#import-form button.main")
+    page.locator("#versions li[aria-current] .what", has_text="read").wait_for(timeout=SLOW)
+    assert story(page) == "Once there was a fox. He lost his hat, and he cried!"
+    assert page.locator("#prompt").input_value() == "Once there was a fox."
+    page.click("#listen")
+    page.locator("#plan .heard").first.wait_for(timeout=SLOW)
+    assert page.locator("#plan .heard.no").count() == 0  # its plan is what was heard
+    page.click("#export")
+    with page.expect_download() as started:
+        page.click("#export-jsonl")
+    lines = [json.loads(line) for line in started.value.path().read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == 5
+    assert lines[-1]["action"] == {"kind": "read"}
+    assert reader.complaints == []
+
+
+def test_letters_act_only_on_a_focused_code_and_can_be_switched_off(reader: Reader, address: str) -> None:
+    page = ready(reader.open(address))
+    written(page, "all", length="")  # typed letters lock nothing
+    assert page.locator("#versions li").count() == 1
+    page.locator(row(2)).focus()
+    page.keyboard.press("l")
+    page.locator(row(2, ".lock[aria-pressed=true]")).wait_for()
+    assert page.evaluate("document.activeElement.closest('li').dataset.place") == "2"
+    page.keyboard.press("?")
+    page.uncheck("#letters")
+    page.keyboard.press("Escape")
+    page.locator(row(2)).focus()
+    page.keyboard.press("l")
+    page.keyboard.press("End")
+    assert page.locator("#plan .lock[aria-pressed=true]").count() == 1
+    assert page.locator(row(2, ".lock[aria-pressed=true]")).count() == 1
+    assert page.locator("#plan .code[tabindex='0']").count() == 1
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [320, 1200])
+def test_light_and_dark_wide_and_narrow(reader: Reader, address: str, dark: bool, width: int) -> None:
+    page = ready(reader.open(address, dark=dark, width=width))
+    assert fits_sideways(page)
+    page.select_option("#candidates", "2")
+    written(page, "The fox who lost his hat", length="")
+    page.click(row(2))
+    page.locator(".other").first.wait_for()
+    assert fits_sideways(page)
+    assert serious_faults(page) == []
+    assert (style(page, "body", "backgroundColor") == "rgb(22, 24, 28)") is dark
+
+
+def test_two_windows_never_overwrite_each_other(reader: Reader, address: str) -> None:
+    page = ready(reader.open(address))
+    written(page, "The fox", length="")
+    act(page, "#again")
+    second = story(page)
+    with page.expect_popup() as opened:
+        page.evaluate("open(location.href)")
+    other = ready(opened.value)
+    other.locator("#story .seg").first.wait_for()
+    other.click("#undo")
+    other.locator("#status", has_text="Undone").wait_for()
+    page.click("#undo")
+    page.locator("#status", has_text=re.compile("another window|Undone")).wait_for()
+    assert page.locator("#versions li").count() == 2
+    page.click("#redo")
+    page.locator("#status", has_text="Redone").wait_for()
+    assert story(page) == second
+
+
+def test_texts_of_others_are_shown_and_nothing_of_them_runs(reader: Reader, address: str) -> None:
+    page = ready(reader.open(address))
+    page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    page.click("#import")
+    page.fill("#import-text", EVIL)
+    page.fill("#import-prompt", EVIL)
+    page.click("#import-form button.main")
+    page.locator("#story .seg").first.wait_for(timeout=SLOW)
+    assert "<img src=x onerror=alert(1)>" in story(page)
+    assert EVIL.strip() in (page.locator("#story-heading").text_content() or "")
+    assert "<img src=x" in (page.locator("#plan .phrase").first.text_content() or "") or "img src=x" in codes_line(page)
+    assert page.locator("main img, main script").count() == 0
+    assert reader.complaints == []
+
+
+def codes_line(page: "Page") -> str:
+    return " ".join(page.locator("#plan .phrase").all_text_contents())

@@ -29,6 +29,13 @@ SYSTEMS = (*BASELINES, "DiscoDVT")
 LAYERS = ("1 layer", "2 layers", "3 layers", "4 layers", "5 layers")
 HIGHER = ("B-1", "B-2", "MSJ-2", "MSJ-3", "rB-1", "rB-2")
 LOWER = ("rep-8", "rep-16")
+RELATIONS = (*(f"share-{name}" for name in PAPER["shares"]["columns"][:-1]), "entropy", "KL", "accuracy")
+RELATION_CLAIMS = (
+    ("KL", -1, "relations nearer to human ones"),
+    ("entropy", +1, "more varied relations"),
+    ("accuracy", +1, "more accurate relations"),
+)
+UNEQUAL = 1.5  # most over fewest subwords seen: beyond it, systems are not judged against each other
 
 Entry = dict[str, Any]
 
@@ -64,8 +71,15 @@ def collect(name: str, grid: str, out: Path) -> Path:
     }
     FILES.mkdir(exist_ok=True)
     target = FILES / f"{name}.json"
-    target.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    target.write_text(_printed(content) + "\n", encoding="utf-8")
     return target
+
+
+def _printed(content: Entry) -> str:
+    """JSON with a line for each system."""
+    systems = ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in content["systems"].items())
+    rest = json.dumps({key: value for key, value in content.items() if key != "systems"}, indent=1)
+    return f'{rest[:-2]},\n "systems": {{\n{systems}\n }}\n}}'
 
 
 def _prefixes(grid: "Grid") -> list[list[int]]:
@@ -90,11 +104,11 @@ def _small(entry: Entry) -> Entry:
         ]
     for key in ("paper", "discourse"):
         if key in entry:
-            kept[key] = {name: numbers(score, "value", "low", "high") for name, score in entry[key].items()}
+            known = {name: score for name, score in entry[key].items() if key == "paper" or name in RELATIONS}
+            kept[key] = {name: numbers(score, "value", "low", "high") for name, score in known.items()}
     if entry.get("compared"):
         kept["compared"] = {
-            name: numbers(score, "difference", "low", "high", "p_bootstrap")
-            for name, score in entry["compared"].items()
+            name: numbers(score, "difference", "low", "high") for name, score in entry["compared"].items()
         }
     kept["training"] = [
         {key: round(value, 6) if isinstance(value, float) else value for key, value in each.items()}
@@ -152,13 +166,29 @@ def _section(run: Entry) -> Iterator[str]:
     if partly:
         yield f"Fewer seeds than planned so far: {', '.join(partly)}. An interval of one seed is over prompts alone."
     yield from _training(run)
+    judged = _equal(run)
+    if not judged:
+        yield ""
+        yield "**The systems did not see as much as each other, so no claim is judged by them.**"
     yield from _main_table(run)
-    yield from _claims("What the paper says of its main table", _main_claims(run))
+    if judged:
+        yield from _claims("What the paper says of its main table", _main_claims(run))
     yield from _ablation_table(run)
-    yield from _claims("What the paper says of the parts", _ablation_claims(run))
-    yield from _relations(run)
+    if judged:
+        yield from _claims("What the paper says of the parts", _ablation_claims(run))
+    yield from _relations(run, judged=judged)
     yield from _layers(run)
     yield from _command_list(run)
+
+
+def _equal(run: Entry) -> bool:
+    """Whether the systems of the main table saw about as many subwords; AR has its rescorers on top."""
+    seen = [
+        entry["training"][0]["tokens"]
+        for name, entry in run["systems"].items()
+        if name in SYSTEMS and name != "AR" and entry["training"]
+    ]
+    return not seen or max(seen) <= UNEQUAL * min(seen)
 
 
 def _training(run: Entry) -> Iterator[str]:
@@ -282,7 +312,7 @@ def _claims(title: str, claims: Iterable[Claim]) -> Iterator[str]:
         yield from _table(["claim", "difference here, points", "held"], rows)
 
 
-def _relations(run: Entry) -> Iterator[str]:
+def _relations(run: Entry, *, judged: bool) -> Iterator[str]:
     columns = PAPER["shares"]["columns"]
     finished = {name: entry["discourse"] for name, entry in run["systems"].items() if "discourse" in entry}
     yield from _heading("Discourse relations (the paper's Tables 5 and 7 and its figure of accuracies)")
@@ -308,11 +338,10 @@ def _relations(run: Entry) -> Iterator[str]:
         ],
     )
     disco = finished.get("DiscoDVT")
-    if disco:
+    if disco and judged:
         rows = []
         for other in (name for name in ("BART", "BART-LM", "BART-CVAE") if name in finished):
-            for score, sign, said in (("KL", -1, "nearer to human relations"), ("entropy", +1, "more varied relations"),
-                                      ("accuracy", +1, "more accurate relations")):  # fmt: skip
+            for score, sign, said in RELATION_CLAIMS:
                 held = apart(disco.get(score), finished[other].get(score), sign)
                 rows.append([f"DiscoDVT has {said} than {other} ({score})", held])
         yield ""

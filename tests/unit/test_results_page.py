@@ -24,7 +24,7 @@ def test_the_page_is_rebuilt_from_the_committed_scores(results):
 def test_a_changed_score_changes_the_page_and_a_missing_system_has_no_number(results, monkeypatch, tmp_path):
     (tmp_path / "text.md").write_text("# Results\n")
     score = {"value": 0.25, "low": 0.2, "high": 0.3}
-    difference = {"difference": -0.05, "low": -0.08, "high": -0.02, "p_bootstrap": 0.01}
+    difference = {"difference": -0.05, "low": -0.08, "high": -0.02}
     entry = {
         "seeds": [0], "stories": 4, "commands": ["discodvt evaluate x"], "paper": dict.fromkeys(results.MAIN, score),
         "training": [{"seed": 0, "steps": 7, "tokens": 9, "alarms": []}],
@@ -49,6 +49,9 @@ def test_a_changed_score_changes_the_page_and_a_missing_system_has_no_number(res
     assert "| DiscoDVT against BART-LM | not finished | not run |" in page
     (tmp_path / "toy.json").write_text(json.dumps(run).replace("0.25", "0.26"))
     assert results.page() != page
+    (tmp_path / "toy.json").write_text(json.dumps(run).replace('"tokens": 9', '"tokens": 20', 1))  # of one system
+    assert "no claim is judged" in results.page()
+    assert "| yes |" not in results.page()
 
 
 def test_a_claim_is_held_only_by_an_interval_on_its_side(results):

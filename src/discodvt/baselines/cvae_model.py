@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, GenerationMixin, PreTrainedModel
+from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from discodvt.baselines.cvae import GaussianLatent, LatentOutput
-from discodvt.data.subwords import Symbols
+from discodvt.model.around_backbone import AroundBackbone
 from discodvt.model.backbones import new_backbone
 from discodvt.model.configuration import WithBackbone
 from discodvt.model.generation import keep_settings
@@ -29,14 +29,11 @@ class CVAEConfig(WithBackbone):
     latent_dimensions: int = 64
 
 
-class BartCVAE(PreTrainedModel, GenerationMixin):
+class BartCVAE(AroundBackbone):
     """Posterior, prior, projection and generator."""
 
     config: CVAEConfig
     config_class = CVAEConfig
-    supports_gradient_checkpointing = True
-    _supports_sdpa = True
-    _keys_to_ignore_on_load_missing = [r"generator\.final_logits_bias"]  # noqa: RUF012 (the type transformers declares)
 
     def __init__(self, config: CVAEConfig) -> None:
         super().__init__(config)
@@ -66,18 +63,6 @@ class BartCVAE(PreTrainedModel, GenerationMixin):
 
     def _init_weights(self, module: nn.Module) -> None:
         """New parts keep their own initialisation; the readers and the generator see to theirs."""
-
-    @property
-    def symbols(self) -> Symbols:
-        return self.backbone.symbols
-
-    def get_input_embeddings(self) -> nn.Module:
-        embeddings: nn.Module = self.generator.get_input_embeddings()
-        return embeddings
-
-    def get_output_embeddings(self) -> nn.Module:
-        head: nn.Module = self.generator.get_output_embeddings()
-        return head
 
     def read(
         self, story_ids: Tensor, story_mask: Tensor, prompt_ids: Tensor, prompt_mask: Tensor, noise: Tensor

@@ -88,6 +88,33 @@ def join(
         out.print(f"weights: {weights}", highlight=False)
 
 
+@app.command("measure")
+def measure(
+    joined: Annotated[Path, typer.Argument(metavar="DIR", help="Made by `discodvt rescoring join`.")],
+    plots: Annotated[Path, typer.Argument(metavar="PLOTS", help="Made by `discodvt rescoring plots`.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="Directory for measured.json.")],
+    judge: Annotated[Path, typer.Option(metavar="DIR", help="A run of the `scorer` stage on pairs/judge.")],
+    prompts: Annotated[int, typer.Option(min=2, help="Held-out prompts that are written to.")] = 50,
+    max_pairs: Annotated[int, typer.Option(min=10, help="Pairs of each kind, to learn from and held out.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of plots, stories and intervals.")] = 0,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Whether rescorers know more than a bag of words, plots gain by them, and stories follow their plots."""
+    from discodvt.evaluation.rescoring import measure as measure_rescoring
+
+    with err.status("measuring"):
+        figures = measure_rescoring(
+            joined, plots, target, judge=judge, prompts=prompts, max_pairs=max_pairs, seed=seed, overwrite=overwrite
+        )
+    if json:
+        print_json(figures)
+    else:
+        for name, figure in figures.items():
+            said = f"{name}: {figure['value']:.3f} ({figure['low']:.3f} to {figure['high']:.3f}), n {figure['n']}"
+            out.print(said, highlight=False)
+
+
 def _named(text: str) -> tuple[str, Path]:
     name, equals, path = text.partition("=")
     if not equals or not name or not path or "/" in name:

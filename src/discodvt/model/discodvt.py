@@ -20,7 +20,6 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     BartConfig,
     BartForConditionalGeneration,
-    GenerationMixin,
     PreTrainedConfig,
     PreTrainedModel,
 )
@@ -29,8 +28,8 @@ from transformers.modeling_outputs import CausalLMOutputWithPast, Seq2SeqLMOutpu
 from transformers.utils.hub import cached_file
 
 from discodvt.checkpoints import Checkpoint
-from discodvt.data.subwords import Symbols
 from discodvt.errors import BadRequest
+from discodvt.model.around_backbone import AroundBackbone
 from discodvt.model.backbones import load_language_model, new_backbone
 from discodvt.model.bottlenecks import new_bottleneck
 from discodvt.model.configuration import DiscoDVTConfig
@@ -76,16 +75,13 @@ class RelationHead(nn.Module):
         return logits
 
 
-class DiscoDVT(PreTrainedModel, GenerationMixin):
+class DiscoDVT(AroundBackbone):
     """Posterior, bottleneck, generator and relation head."""
 
     config: DiscoDVTConfig
     config_class = DiscoDVTConfig
     main_input_name = "input_ids"
-    supports_gradient_checkpointing = True
-    _supports_sdpa = True
     _supports_flash_attn = True
-    _keys_to_ignore_on_load_missing = [r"generator\.final_logits_bias"]  # noqa: RUF012 (the type transformers declares)
 
     def __init__(self, config: DiscoDVTConfig) -> None:
         super().__init__(config)
@@ -190,23 +186,10 @@ class DiscoDVT(PreTrainedModel, GenerationMixin):
         if {name: weight.shape for name, weight in old.items()} == {name: weight.shape for name, weight in new.items()}:
             self.bottleneck.load_state_dict(old)
 
-    @property
-    def symbols(self) -> Symbols:
-        """The symbols around prompts and stories."""
-        return self.backbone.symbols
-
     def get_encoder(self, modality: str | None = None) -> nn.Module:
         """The encoder of prompts (the posterior encodes stories, and is no business of `generate`)."""
         encoder: nn.Module = self.generator.get_encoder()
         return encoder
-
-    def get_input_embeddings(self) -> nn.Module:
-        embeddings: nn.Module = self.generator.get_input_embeddings()
-        return embeddings
-
-    def get_output_embeddings(self) -> nn.Module:
-        head: nn.Module = self.generator.get_output_embeddings()
-        return head
 
     def read(
         self,

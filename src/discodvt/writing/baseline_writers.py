@@ -64,6 +64,8 @@ def _rescoring_writer() -> "type[StoryWriter]":
     class RescoringWriter(StoryWriter):
         """A plot for each prompt, drawn under the rescorers; then a story from both, its tags taken off."""
 
+        keep_tags = False  # for whoever measures how a story follows its plot
+
         def __init__(self, parts: "LoadedWriter") -> None:
             super().__init__(parts)
             self._drawer: Any = open_drawer(parts.checkpoint.directory)
@@ -86,6 +88,8 @@ def _rescoring_writer() -> "type[StoryWriter]":
 
         def story(self, draft: "StoryDraft") -> Story:
             story = super().story(draft)
+            if self.keep_tags:
+                return story
             return replace(story, text=strip_tags(story.text).strip() or NOTHING)
 
     return RescoringWriter

@@ -229,6 +229,7 @@ class Run(Section):
     epochs: float | None = Field(default=None, gt=0)
     precision: Literal["auto", "float32", "bf16"] = Field(default="auto", description="auto: bf16 where a GPU has it")
     gradient_checkpointing: bool = False
+    fsdp: bool = Field(default=False, description="Weights and optimizer cut over the processes (FSDP 2)")
     save_every_steps: int = Field(default=1000, ge=1)
     log_every_steps: int = Field(default=10, ge=1)
     tensorboard: bool = True

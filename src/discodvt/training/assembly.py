@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import DistributedType, broadcast_object_list
+from accelerate.utils import broadcast_object_list
 from pydantic import Field, model_validator
 from transformers import PreTrainedTokenizerBase
 
@@ -130,6 +130,8 @@ class Recipe(LoopSettings):
         values = self.model_dump(mode="json", exclude={"out"})
         if self.data.tokens is None:
             del values["data"]["tokens"]  # a run without is the request it always was
+        if not self.run.fsdp:
+            del values["run"]["fsdp"]
         return values
 
     def value(self, key: str) -> Any:
@@ -148,8 +150,6 @@ class Recipe(LoopSettings):
 
     def assemble(self, site: Site) -> Stage:
         """The stage of a new run, or of one resumed from the checkpoint `site.last`."""
-        if site.accelerator.distributed_type == DistributedType.FSDP:
-            self.check_sharded()
         text = self.text(site.last)
         torch.manual_seed(self.seed)  # new weights are the seed's
         directory = self.data.tokens
@@ -245,9 +245,6 @@ class Recipe(LoopSettings):
 
     def open_tokenizer(self, last: Path | None) -> PreTrainedTokenizerBase:
         return adding_a_space(Checkpoint.open(last or self.model.init).tokenizer())
-
-    def check_sharded(self) -> None:
-        """Refuse what cannot look into sharded weights (FSDP)."""
 
     def keep_lengths(self, stage: Stage) -> None:
         """Put the lengths of training where a writer looks for them: into `generation_config.json`."""

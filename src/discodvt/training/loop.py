@@ -22,6 +22,7 @@ from discodvt.errors import WorkFailed
 from discodvt.stored_weights import is_lora
 from discodvt.training.outputs import Checkpoints, Journal
 from discodvt.training.prefetch import MicroBatch, Prefetch, micro_batches
+from discodvt.training.sharding import gathered, reshard, whole
 from discodvt.training.stages import Counts, Feed, Figures, Objective, Stage, Tallies
 
 
@@ -130,12 +131,14 @@ class Loop:
         while not last:
             batch, counts, last = next(batches)
             with nullcontext() if last else accelerator.no_sync(self.module):
-                output = self.module(on_device(batch, accelerator.device), step)
+                with accelerator.autocast():
+                    output = self.module(on_device(batch, accelerator.device), step)
                 loss = sum(term.weight * output.sums[name] / max(1, counts[term.per]) for name, term in terms.items())
                 accelerator.backward(loss * accelerator.num_processes)  # processes are averaged, their losses add up
             sums += torch.stack([output.sums[name].detach().float() for name in terms])
             _add(tallies, output.tallies)
-        norm = float(accelerator.clip_grad_norm_(self.module.parameters(), self.settings.optimizer.max_gradient_norm))
+        most = self.settings.optimizer.max_gradient_norm
+        norm = float(whole(accelerator.clip_grad_norm_(self.module.parameters(), most)))
         if not np.isfinite(norm):
             raise WorkFailed(
                 f"step {step + 1}: the gradient is not finite at a learning rate of {rate:g}; {stage.remedy}",
@@ -201,7 +204,8 @@ class Loop:
             batch_size=self.settings.validation.stories_per_batch,
         )
         if stage.measure is not None and progress.step > 0:
-            figures |= stage.measure()
+            with gathered(self.module):
+                figures |= stage.measure()
         progress.figures = figures
         if self.journal is not None:
             self.journal.write(progress.step, "valid", figures)
@@ -256,7 +260,10 @@ def validate(module: Objective, feed: Feed, *, accelerator: Accelerator, batch_s
     sums = {name: torch.zeros((), device=device, dtype=torch.float64) for name in objective.terms}
     tallies: Tallies = {}
     for rows, counted in _share(in_order(feed.sort_keys, batch_size), accelerator):
-        output = module(on_device(feed.batch(rows, step=None), device))  # every process calls as often as every other
+        with accelerator.autocast():
+            output = module(
+                on_device(feed.batch(rows, step=None), device)
+            )  # every process calls as often as every other
         for name in sums:
             sums[name] += output.sums[name].double() if counted else 0.0
         _add(tallies, {name: tally if counted else tally.zero_() for name, tally in output.tallies.items()})
@@ -265,6 +272,7 @@ def validate(module: Objective, feed: Feed, *, accelerator: Accelerator, batch_s
         name: float(accelerator.reduce(sums[name])) / max(1, counts[term.per]) for name, term in objective.terms.items()
     }
     tallies = {name: accelerator.reduce(tally) for name, tally in tallies.items()}
+    reshard(module)
     module.train()
     return figures | objective.figures(tallies), tallies
 
@@ -297,7 +305,7 @@ def without_gradient(parameters: Iterable[tuple[str, nn.Parameter]]) -> list[str
     return [
         name
         for name, parameter in parameters
-        if parameter.requires_grad and (parameter.grad is None or not bool(parameter.grad.any()))
+        if parameter.requires_grad and (parameter.grad is None or not bool(whole(parameter.grad).any()))
     ]
 
 

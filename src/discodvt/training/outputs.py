@@ -2,13 +2,14 @@
 
 A checkpoint is a directory, `last-STEP` to resume from or `best-STEP` to keep, written under a temporary name and
 renamed; older ones are removed only then, so a run killed at any moment finds one that is whole. Optimizer states are
-gathered by parameter name, so they may be resumed with another number of processes. `metrics.jsonl` holds nothing that
-depends on the clock, so a resumed run writes the same lines; speed goes to TensorBoard and the screen.
+gathered by parameter name, so they may be resumed with another number of processes; with FSDP the weights and optimizer
+states of `last-STEP` are shards (`discodvt.training.sharding`), of which the same holds. `metrics.jsonl` holds nothing
+that depends on the clock, so a resumed run writes the same lines; speed goes to TensorBoard and the screen.
 """
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from accelerate import Accelerator
 from safetensors.torch import load_file, save_file
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
+    get_model_state_dict,
     get_optimizer_state_dict,
     set_optimizer_state_dict,
 )
@@ -27,15 +29,18 @@ matplotlib.use("Agg")
 from matplotlib.figure import Figure
 
 from discodvt.errors import WorkFailed
-from discodvt.resumable import TEMPORARY
-from discodvt.stored_weights import TRAINED, WHOLE, trained_weights
+from discodvt.resumable import TEMPORARY, replacing
+from discodvt.stored_weights import BASE, TRAINED, WHOLE, trained_weights
+from discodvt.training.sharding import gather, is_sharded, join_shards, load_shards, save_shards, stored_shapes
 from discodvt.training.stages import Objective
 
 METRICS = "metrics.jsonl"
 OPTIMIZER = "optimizer.safetensors"
 PROGRESS = "progress.json"
+SHARDS, WEIGHTS, STATES = "shards", "weights", "optimizer"
 _FULL = StateDictOptions(full_state_dict=True, ignore_frozen_params=True)
 _GATHERED = replace(_FULL, cpu_offload=True)  # on the first process only
+_OWN = replace(_FULL, full_state_dict=False)  # each process its shards
 
 
 class Checkpoints:
@@ -68,20 +73,28 @@ class Checkpoints:
 
         Every process takes part, the first one writes.
         """
-        weights = accelerator.get_state_dict(module)
-        state = None if optimizer is None else get_optimizer_state_dict(module, optimizer, options=_GATHERED)
+        final = self.directory / f"{kind}-{progress['step']:07d}"
+        partial = final.with_name(final.name + TEMPORARY)
         if accelerator.is_main_process:
-            final = self.directory / f"{kind}-{progress['step']:07d}"
-            partial = final.with_name(final.name + TEMPORARY)
             shutil.rmtree(partial, ignore_errors=True)
-            named = {name.removeprefix("model."): weight for name, weight in weights.items()}
-            objective = accelerator.unwrap_model(module)
-            if objective.part is None:
-                objective.model.save_pretrained(partial, state_dict=named)
-            else:
-                objective.model.save_pretrained(partial, state_dict=trained_weights(objective.part, named))
-                (partial / WHOLE).rename(partial / TRAINED)
+        objective: Objective = accelerator.unwrap_model(module)
+        held: Any = get_model_state_dict(module) if is_sharded(module) else accelerator.get_state_dict(module)
+        state, weights = None, {}
+        if optimizer is not None and is_sharded(module):
+            accelerator.wait_for_everyone()
+            save_shards(partial / SHARDS / WEIGHTS, _stored(objective, held))
+            save_shards(
+                partial / SHARDS / STATES, _flat(get_optimizer_state_dict(module, optimizer, options=_OWN)["state"])
+            )
+        else:
+            weights = gather(_stored(objective, held), keep=accelerator.is_main_process)
+            state = None if optimizer is None else get_optimizer_state_dict(module, optimizer, options=_GATHERED)
+        if accelerator.is_main_process:
+            objective.model.save_pretrained(partial, state_dict=weights)
+            if objective.part is not None:
                 objective.part.write(partial)
+                if weights:  # else there are shards of them
+                    (partial / WHOLE).rename(partial / TRAINED)
             if state is not None:
                 save_file(_flat(state["state"]), partial / OPTIMIZER)
             (partial / PROGRESS).write_text(json.dumps(progress, indent=2, sort_keys=True) + "\n", encoding="utf-8")
@@ -99,6 +112,9 @@ class Checkpoints:
         if last is None:
             raise WorkFailed(f"{self.directory}: no checkpoint to resume from")
         path = last / OPTIMIZER
+        if (last / SHARDS).exists():
+            self._restore_shards(last / SHARDS / STATES, module, optimizer)
+            return
         state: dict[str, Any] = {"state": _nested(load_file(path))}
         fresh = get_optimizer_state_dict(module, optimizer, options=_FULL)
         names = [name for group in fresh["param_groups"] for name in group["params"]]  # type: ignore[index,union-attr]
@@ -107,14 +123,36 @@ class Checkpoints:
             raise WorkFailed(f"{path}: no state for {missing[0]}; start over with `overwrite`", "overwrite")
         set_optimizer_state_dict(module, optimizer, state | {"param_groups": fresh["param_groups"]}, options=_FULL)
 
+    def _restore_shards(self, path: Path, module: Objective, optimizer: torch.optim.Optimizer) -> None:
+        """The same of a sharded checkpoint: each process reads what it needs."""
+        state = get_optimizer_state_dict(module, optimizer, options=_OWN)
+        flat = _flat(state["state"])
+        missing = sorted(flat.keys() - stored_shapes(path).keys())
+        if missing:
+            raise WorkFailed(f"{path}: no state for {missing[0]}; start over with `overwrite`", "overwrite")
+        load_shards(path, flat)
+        set_optimizer_state_dict(module, optimizer, state, options=_OWN)
+
+    def join_last(self) -> None:
+        """Put the weights of the last checkpoint together, if it is sharded, so that it opens as any other."""
+        last = self.newest("last")
+        if last is None or not (last / SHARDS).exists():
+            return
+        name = TRAINED if (last / BASE).exists() else WHOLE
+        if not (last / name).exists():
+            with replacing(last / name) as partial:
+                save_file(join_shards(last / SHARDS / WEIGHTS), partial, metadata={"format": "pt"})
+
     def publish_best(self, target: Path) -> None:
         """Copy the best checkpoint's files to where `from_pretrained` will look for them."""
         best = self.newest("best") or self.newest("last")
         if best is None:
             raise WorkFailed(f"{self.directory}: no checkpoint was written")
+        if best == self.newest("last"):
+            self.join_last()
         target.mkdir(exist_ok=True)
         for path in sorted(best.iterdir()):
-            if path.name not in (OPTIMIZER, PROGRESS):
+            if path.name not in (OPTIMIZER, PROGRESS, SHARDS):
                 partial = target / (path.name + TEMPORARY)
                 shutil.copyfile(path, partial)
                 partial.replace(target / path.name)
@@ -124,6 +162,16 @@ class Checkpoints:
         best = self.newest("best")
         if best is not None:
             shutil.rmtree(best)
+
+
+def _stored(objective: Objective, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Of the weights of an objective those a checkpoint holds, as it names them; tied ones once."""
+    tied: set[str] = set()
+    if is_sharded(objective):  # else the library that writes them sees which are the same
+        tied = {name for name, _ in objective.named_parameters(remove_duplicate=False)}
+        tied -= {name for name, _ in objective.named_parameters()}
+    named = {name.removeprefix("model."): weight for name, weight in state.items() if name not in tied}
+    return named if objective.part is None else trained_weights(objective.part, named)
 
 
 def _flat(state: Any) -> dict[str, torch.Tensor]:

@@ -12,9 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate import Accelerator
-from accelerate.utils import DistributedDataParallelKwargs
 
 from discodvt.artefacts import MANIFEST, REQUEST, open_stage
 from discodvt.checkpoints import quiet_libraries
@@ -23,6 +21,7 @@ from discodvt.errors import BadRequest
 from discodvt.training.assembly import TOKENS, Recipe, Site
 from discodvt.training.loop import Event, Loop, Progress
 from discodvt.training.outputs import Checkpoints, Journal, plot
+from discodvt.training.sharding import open_accelerator
 from discodvt.training.stages import Stage
 
 MAY_CHANGE = (  # sections and keys in which a resumed run may differ from what it was started with
@@ -82,10 +81,7 @@ def run_stage(
     done = not overwrite and _is_done(checkpoints, resume)
     leftover = not resume and not done and _killed_at_start(directory, name)
     quiet_libraries()
-    accelerator = Accelerator(
-        mixed_precision="bf16" if _bf16(settings) else "no",
-        kwargs_handlers=[DistributedDataParallelKwargs(gradient_as_bucket_view=True)],
-    )
+    accelerator = open_accelerator(settings.run)
     _check_processes(settings, accelerator)
     accelerator.wait_for_everyone()  # every process has looked at the directory before the first one changes it
     with ExitStack() as stack:
@@ -102,7 +98,9 @@ def run_stage(
         accelerator.wait_for_everyone()
         started = checkpoints.newest("last") is not None
         try:
-            stage = assemble(Site(directory, accelerator, last=checkpoints.newest("last")))
+            site = Site(directory, accelerator, last=checkpoints.newest("last"))
+            site.on_first(checkpoints.join_last)
+            stage = assemble(site)
             progress = Progress(**(checkpoints.progress() or {}))
             if opened is not None:
                 changes = opened.request.get("changes", [])[len(progress.changes) :]
@@ -170,12 +168,6 @@ def _leave_in_order(directory: Path, stage: Stage, checkpoints: Checkpoints, pro
         stage.describe(directory, best)
     plot(directory)
     return best
-
-
-def _bf16(settings: LoopSettings) -> bool:
-    if settings.run.precision == "auto":
-        return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
-    return settings.run.precision == "bf16"
 
 
 def _check_processes(settings: LoopSettings, accelerator: Accelerator) -> None:

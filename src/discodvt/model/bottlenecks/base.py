@@ -60,7 +60,10 @@ class Bottleneck(nn.Module):
 
     def code_book(self) -> Tensor:
         """The vectors of all codes and, last, of the padding code [K + 1, E]."""
-        return self.book_from(self.state_dict(keep_vars=True).__getitem__, self.codes, self.levels)
+        held = dict(self.named_parameters()) | dict(
+            self.named_buffers()
+        )  # asking for the state dict would shard (FSDP)
+        return self.book_from(held.__getitem__, self.codes, self.levels)
 
     def embed(self, codes: Tensor) -> Tensor:
         """Codes [B, L], the padding code included, to vectors [B, L, E]."""

@@ -57,6 +57,12 @@ class Objective(nn.Module):
         super().__init__()
         self.model = model
 
+    @property
+    def _no_split_modules(self) -> list[str]:
+        """Classes of the transformer layers that are there: what FSDP cuts one by one."""
+        named = {name for module in self.model.modules() for name in getattr(module, "_no_split_modules", None) or ()}
+        return sorted(named & {type(module).__name__ for module in self.model.modules()})
+
     def forward(self, batch: Batch, step: int | None = None) -> StageOutput:
         """The sums of a batch at a training step, or in validation (None)."""
         raise NotImplementedError

@@ -45,7 +45,7 @@ class CodesObjective(LatentObjective):
         self._squares = []
         with torch.no_grad():
             for weight in self.model.up.projection.parameters():
-                weight.mul_(self.latent_size / size)
+                weight.mul_(float(self.latent_size / size))
 
 
 class Codes(LatentRecipe):

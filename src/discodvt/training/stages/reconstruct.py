@@ -24,6 +24,7 @@ from discodvt.training.assembly import Corpus, Site
 from discodvt.training.feeds import DropoutSchedule, Noise
 from discodvt.training.loop import step_seed
 from discodvt.training.parts import TunedRecipe, begin_part
+from discodvt.training.sharding import whole_weights
 from discodvt.training.stages import Figures, Objective, Stage, StageOutput, Tallies, Term
 from discodvt.training.validation import (
     USES_CODES,
@@ -250,7 +251,10 @@ class LatentObjective(Objective):
         self.model.bottleneck.after_step(gather)
 
     def after_validation(self, step: int, tallies: Tallies) -> list[str]:
-        return [] if self.restart is None else self.restart(self.model, step, tallies["codes"])
+        if self.restart is None:
+            return []
+        with whole_weights(self.model.bottleneck):
+            return self.restart(self.model, step, tallies["codes"])
 
 
 class LatentRecipe(TunedRecipe):
@@ -283,12 +287,6 @@ class LatentRecipe(TunedRecipe):
             keys = [key for key in NEEDS_PROBABILITIES if self.value(key) > 0]
             wrong += [f"{key}: {codes} have no probabilities; set {key}=0" for key in keys]
         return wrong
-
-    def check_sharded(self) -> None:
-        if self.watchdog.restart_dead_codes:
-            raise BadRequest("watchdog.restart_dead_codes: not with sharded weights (FSDP); switch it off")
-        if self.validation.select_by == "bleu-1":
-            raise BadRequest("validation.select_by: bleu-1 cannot be measured with sharded weights (FSDP); use loss")
 
     def build(self, corpus: Corpus, site: Site) -> Stage:
         model = plan_model(self.model, corpus.tokenizer, site.last)

@@ -93,7 +93,8 @@ def annotate_corpus(
             split: [_Shard(path.absolute(), split, number) for number in range(-(-sizes[split] // STORIES_PER_SHARD))]
             for split, path in sources.items()
         }
-        waiting = [shard for each in shards.values() for shard in each if not (out / shard.name).exists()]
+        kept = {path.name for path in (out / SHARDS).glob("*.parquet")}  # in a store a look at each is a request
+        waiting = [shard for each in shards.values() for shard in each if Path(shard.name).name not in kept]
         done = total - sum(min(STORIES_PER_SHARD, sizes[shard.split] - shard.first) for shard in waiting)
         progress(done, total)
         try:

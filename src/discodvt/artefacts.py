@@ -9,6 +9,9 @@ A stage writes a directory (`open_stage`) or a single file (`open_output_file`);
 | the lock, while a run is at work | `.lock` | `NAME.lock` |
 | what `overwrite` replaces, until the new work is complete | `.replaced/` | `NAME.replaced` |
 
+In a store (`discodvt.storage`) the same files are objects, put whole; the lock is that of `discodvt.remote_lock`, and a
+single file grows as parts in `NAME.parts/` that are joined when it is complete.
+
 Output with a manifest is complete; without one it is resumed by the same request and refused to any other. Files of a
 directory are written under a temporary name and renamed; a single file only grows. Nothing depends on the time of day,
 so a resumed run ends in the same bytes. What was replaced comes back if the new request turns out to be wrong.
@@ -18,6 +21,8 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,11 +31,14 @@ from typing import Any, BinaryIO
 
 from discodvt.errors import BadRequest
 from discodvt.resumable import TEMPORARY, ResumableOutput, locked, read_json, replacing, write_json
+from discodvt.storage import RemotePath, remove, upload
 
 MANIFEST = "manifest.json"
 REQUEST = "stage.json"
 LOCK = ".lock"
 REPLACED = ".replaced"
+PARTS = ".parts"
+PART_BYTES, PART_SECONDS = 1 << 20, 5.0  # a part is put when it has so many bytes, or so much time has passed
 
 
 class StageDirectory(ResumableOutput):
@@ -64,12 +72,12 @@ class StageDirectory(ResumableOutput):
 
     def finish(self, **facts: Any) -> None:
         for stale in list(self.directory.rglob("*" + TEMPORARY)):
-            shutil.rmtree(stale) if stale.is_dir() else stale.unlink(missing_ok=True)
+            remove(stale)
         super().finish(**facts)
 
     def _content(self) -> list[Path]:
-        own = {MANIFEST, REQUEST, REQUEST + TEMPORARY, LOCK, REPLACED}
-        return [path for path in self.directory.iterdir() if path.name not in own]
+        own = {MANIFEST, REQUEST, REQUEST + TEMPORARY, REPLACED}
+        return [path for path in self.directory.iterdir() if path.name not in own and not path.name.startswith(LOCK)]
 
     def _aside(self, path: Path) -> Path:
         return self.directory / REPLACED / path.name
@@ -79,7 +87,8 @@ class StageDirectory(ResumableOutput):
         return {path: self.directory / path.name for path in kept if path.name != MANIFEST}
 
     def _forget_replaced(self) -> None:
-        shutil.rmtree(self.directory / REPLACED, ignore_errors=True)
+        with suppress(OSError):
+            remove(self.directory / REPLACED)
 
 
 class OutputFile(ResumableOutput):
@@ -93,6 +102,7 @@ class OutputFile(ResumableOutput):
             path, manifest=beside[MANIFEST], request_file=beside[REQUEST], lock=path.with_name(path.name + LOCK)
         )
         self.file: BinaryIO  # open for reading and appending
+        self.working = path  # the file that grows
 
     def append(self, piece: bytes) -> None:
         """Add a piece; once this returns, a killed process does not lose it."""
@@ -124,6 +134,58 @@ class OutputFile(ResumableOutput):
     def _forget_replaced(self) -> None:
         for path in (self.manifest, self.path):
             self._aside(path).unlink(missing_ok=True)
+
+
+class RemoteOutputFile(OutputFile):
+    """The same in a store, where files do not grow: a local file does, and what is added is put as parts.
+
+    A killed process loses what it added in the last seconds. Parts are joined when the work is complete.
+    """
+
+    def __init__(self, path: RemotePath, working: Path) -> None:
+        super().__init__(path)
+        self.target, self.working = path, working
+        self._parts = path.with_name(path.name + PARTS)
+        self._sent = 0  # bytes of the local file that are in the store
+        self._last = time.monotonic()
+
+    def fetch(self) -> None:
+        """Bring back what is there."""
+        there = [self.target] if self.complete else sorted(self._parts.iterdir())
+        with self.working.open("wb") as file:
+            for path in there:
+                with path.open("rb") as part:
+                    shutil.copyfileobj(part, file)
+        self._sent = self.working.stat().st_size
+
+    def append(self, piece: bytes) -> None:
+        super().append(piece)
+        due = time.monotonic() - self._last > PART_SECONDS
+        if due or self.file.seek(0, os.SEEK_END) - self._sent >= PART_BYTES:
+            self.send()
+
+    def send(self) -> None:
+        """Put what was added since as the next part."""
+        self._last = time.monotonic()
+        if self.remote_lock is not None:
+            self.remote_lock.check()
+        self.file.seek(self._sent)
+        if added := self.file.read():
+            (self._parts / f"{self._sent:012d}").write_bytes(added)
+            self._sent += len(added)
+
+    def finish(self, **facts: Any) -> None:
+        self.send()
+        upload(self.working, self.target)
+        super().finish(**facts)
+        remove(self._parts)
+
+    def _clear(self) -> None:
+        super()._clear()
+        remove(self._parts)
+
+    def _content(self) -> list[Path]:
+        return [path for path in (self.target, self._parts) if path.exists()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +240,19 @@ def open_output_file(
     """The same for a single file, whose folder is made where there is none."""
     if path.exists() and not path.is_file():
         raise BadRequest(f"{path}: not a file; give a file for the output of `{stage}`")
+    if isinstance(path, RemotePath):
+        with tempfile.TemporaryDirectory(prefix="discodvt-") as folder:
+            remote = RemoteOutputFile(path, Path(folder) / path.name)
+            with locked(remote):
+                remote.begin(_request(stage, config), overwrite=overwrite)
+                remote.fetch()
+                with remote.working.open("a+b") as remote.file:
+                    try:
+                        yield remote
+                    finally:
+                        if not remote.complete and not remote.file.closed:
+                            remote.send()
+        return
     opened = OutputFile(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -23,6 +23,7 @@ from torch import Tensor
 
 import discodvt
 from discodvt.errors import BadRequest
+from discodvt.storage import RemotePath, local_copy, locate
 from discodvt.stored_weights import BASE, Part, PartWeights, Weights, read_settings, weights_hash
 
 if TYPE_CHECKING:
@@ -129,7 +130,11 @@ class Checkpoint:
             if not (STORYTELLER / "config.json").exists():
                 raise BadRequest("the storyteller is not part of this installation; name a `model`", "model")
             return cls(STORYTELLER)
-        directory, name = Path(source).expanduser(), str(source)
+        directory, name = locate(source).expanduser(), str(source)
+        if isinstance(directory, RemotePath):
+            if not (directory / "config.json").exists():
+                raise BadRequest(f"{directory}: no config.json in it; give the directory of a finished training run")
+            return cls(local_copy(directory))
         if directory.is_dir():
             if not (directory / "config.json").exists():
                 raise BadRequest(f"{directory}: no config.json in it; give the directory of a finished training run")

@@ -6,17 +6,21 @@
 import json
 import os
 import platform
-import shutil
 import subprocess
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discodvt.errors import BadRequest
+from discodvt.storage import RemotePath, remove, upload
+
+if TYPE_CHECKING:
+    from discodvt.remote_lock import RemoteLock
 
 TEMPORARY = ".partial"
 MOST_DIFFERENCES = 5  # named in an error
@@ -33,6 +37,7 @@ class ResumableOutput(ABC):
         self.request_file = request_file
         self.lock = lock
         self.request: dict[str, Any] = {}
+        self.remote_lock: RemoteLock | None = None
 
     @property
     def complete(self) -> bool:
@@ -56,6 +61,8 @@ class ResumableOutput(ABC):
 
     def finish(self, **facts: Any) -> None:
         """Write the manifest: the output is complete from here on."""
+        if self.remote_lock is not None:
+            self.remote_lock.check()
         write_json(self.manifest, self.request | provenance() | {"facts": facts})
         self.request_file.unlink(missing_ok=True)
         self._forget_replaced()
@@ -82,7 +89,7 @@ class ResumableOutput(ABC):
 
     def _clear(self) -> None:
         for path in (*self._content(), self.request_file):
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            remove(path)
 
     def _set_aside(self) -> None:
         """Keep finished work; its manifest goes first, so that no half is taken for whole."""
@@ -154,6 +161,12 @@ class ResumableOutput(ABC):
 @contextmanager
 def locked(output: ResumableOutput) -> Iterator[None]:
     """Exclude other runs. The operating system releases the lock of a killed process; the file it leaves is reused."""
+    if isinstance(output.lock, RemotePath):
+        from discodvt.remote_lock import held
+
+        with held(output.lock, str(output.path)) as output.remote_lock:
+            yield
+        return
     from filelock import FileLock, Timeout, UnixFileLock  # only what writes needs it
 
     lock = FileLock(output.lock, timeout=0, thread_local=False)
@@ -176,6 +189,12 @@ def locked(output: ResumableOutput) -> Iterator[None]:
 @contextmanager
 def replacing(final: Path) -> Iterator[Path]:
     """Yield a temporary path that takes the place of `final` when the block ends well."""
+    if isinstance(final, RemotePath):
+        with tempfile.TemporaryDirectory(prefix="discodvt-") as folder:
+            local = Path(folder) / final.name
+            yield local
+            upload(local, final)
+        return
     partial = final.with_name(final.name + TEMPORARY)
     try:
         yield partial

@@ -38,7 +38,7 @@ def test_the_commit_is_that_of_the_package_not_of_a_repository_around_it(tmp_pat
     package = tmp_path / "venv" / "discodvt"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
-    for name in ("resumable.py", "errors.py"):
+    for name in ("resumable.py", "storage.py", "errors.py"):
         shutil.copy(Path(discodvt.__file__).parent / name, package / name)
     said = [sys.executable, "-c", "from discodvt.resumable import provenance; print(provenance()['commit'])"]
     author = ["-c", "user.name=a", "-c", "user.email=a@b.c"]

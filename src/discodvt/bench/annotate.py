@@ -50,7 +50,7 @@ def _overhead(texts: list[str], rounds: int) -> BenchRow:
 
 def _workers(texts: list[str], rounds: int) -> BenchRow:
     with TemporaryDirectory() as place:
-        corpus = _corpus(Path(place) / "corpus", texts)
+        corpus = corpus_of(Path(place) / "corpus", texts)
         runs = [lambda: _annotate(corpus, workers=1), lambda: _annotate(corpus, workers=2)]
         one, two = interleave(runs, rounds)
     note = f"whole command, {os.cpu_count()} cores"
@@ -60,12 +60,12 @@ def _workers(texts: list[str], rounds: int) -> BenchRow:
 def _memory(scale: float) -> BenchRow:
     """Peak memory of the command over many short stories against few."""
     rng = random.Random(0)
-    sentences = _sample_sentences()
+    sentences = sample_sentences()
     peaks = []
     with TemporaryDirectory() as place:
         for count in (round(FEW * scale), round(MANY * scale)):
             texts = (" ".join(rng.sample(sentences, 2)) for _ in range(count))
-            peaks.append(_annotate(_corpus(Path(place) / str(count), texts), workers=1))
+            peaks.append(_annotate(corpus_of(Path(place) / str(count), texts), workers=1))
     name = f"peak memory, {MANY * scale:,.0f} / {FEW * scale:,.0f} stories"
     return ratio_row(name, peaks[1:], peaks[:1], at_most=1.1, note=f"{peaks[1] / 2**20:.0f} MiB")
 
@@ -94,7 +94,7 @@ def _peak_memory(pid: int) -> int:
     return next((1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")), 0)
 
 
-def _corpus(directory: Path, texts: Iterable[str]) -> Path:
+def corpus_of(directory: Path, texts: Iterable[str]) -> Path:
     with open_stage(directory, "prepare", config={}) as stage:
         with stage.writing("train.parquet") as path:
             rows = ({"id": str(n), "prompt": "", "story": text} for n, text in enumerate(texts))
@@ -109,7 +109,7 @@ def _stories(corpus: Path | None) -> Iterator[str]:
         yield from (story.story for path in paths for story in read_examples(path))
         raise BadRequest(f"{corpus}: too few stories for this bench; lower `scale`", parameter="scale")
     rng = random.Random(0)
-    sentences = _sample_sentences()
+    sentences = sample_sentences()
     while True:
         yield " ".join(rng.sample(sentences, len(sentences)))
 
@@ -122,6 +122,6 @@ def _until(stories: Iterator[str], *, words: int) -> list[str]:
     return taken
 
 
-def _sample_sentences() -> list[str]:
+def sample_sentences() -> list[str]:
     text = (files("discodvt") / "assets" / "sample_story.txt").read_text(encoding="utf-8")
     return [text[start:end].strip() for start, end in split_sentences(text)]

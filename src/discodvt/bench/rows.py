@@ -45,6 +45,7 @@ def ratio_row(
     *,
     at_most: float | None = None,
     at_least: float | None = None,
+    within: float | None = None,
     note: str = "",
 ) -> BenchRow:
     """The median over rounds of numerator / denominator, held against a bound."""
@@ -55,6 +56,8 @@ def ratio_row(
         promise, kept = f"at most {at_most:g}", value <= at_most
     elif at_least is not None:
         promise, kept = f"at least {at_least:g}", value >= at_least
+    elif within is not None:
+        promise, kept = f"1 ± {within:g}", abs(value - 1) <= within
     return BenchRow(name, value, ratios[0], ratios[-1], promise, kept, note)
 
 

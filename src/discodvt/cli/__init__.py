@@ -5,7 +5,10 @@ Heavy libraries are imported inside the commands that need them, so `discodvt --
 
 import os
 import sys
+from collections.abc import Callable
+from functools import wraps
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -34,6 +37,7 @@ from discodvt.cli import (
     train,
 )
 from discodvt.errors import DiscoError, Interrupted
+from discodvt.storage import locate
 
 OUTPUTS = ("out", "out_dir", "target", "output")  # parameters that say where a command keeps its work
 app = typer.Typer(
@@ -106,9 +110,26 @@ def _flag(parameter: Any) -> str:
     return str(parameter.metavar or parameter.name.upper())
 
 
+def _with_uris(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command, with URIs of stores (`s3://...`) among its paths as what they are."""
+
+    def located(value: Any) -> Any:
+        if isinstance(value, list):
+            return [located(each) for each in value]
+        return locate(value) if isinstance(value, Path) else value
+
+    @wraps(command)
+    def with_uris(*given: Any, **named: Any) -> Any:
+        return command(*given, **{name: located(value) for name, value in named.items()})
+
+    return with_uris
+
+
 def _use_command_class(program: typer.Typer) -> None:
     for command in program.registered_commands:
         command.cls = _Command
+        if command.callback is not None:
+            command.callback = _with_uris(command.callback)
     for group in program.registered_groups:
         if group.typer_instance is not None:
             _use_command_class(group.typer_instance)

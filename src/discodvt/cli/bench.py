@@ -88,6 +88,20 @@ def serve(
     _report("serve", bench_serve(model, rounds=rounds, scale=scale, stories=stories), as_json=json)
 
 
+@app.command("scale")
+def scale(
+    model: Annotated[
+        str | None, typer.Option(metavar="DIR", help="A writer; default: the storyteller that ships.")
+    ] = None,
+    scale: Scale = 1.0,
+    json: Json = False,
+) -> None:
+    """Annotation and writing from 1,000 stories to 20,000, by one worker and two, beside the simulator's figures."""
+    from discodvt.bench.scale import bench_scale
+
+    _report("scale", bench_scale(model, scale=scale), as_json=json)
+
+
 def _report(title: str, rows: Sequence["BenchRow"], *, as_json: bool) -> None:
     from discodvt.bench.rows import table
 

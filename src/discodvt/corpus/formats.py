@@ -7,7 +7,6 @@ before more of it is in memory: a small packed file may unpack to one line of gi
 import csv
 import io
 import json
-import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 import pyarrow as pa
 
 from discodvt.errors import BadRequest
+from discodvt.storage import open_for_arrow
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -188,7 +188,7 @@ def open_parquet(path: Path) -> "Iterator[ParquetFile]":
         if not file.read(1):
             raise BadRequest(f"{path}: the file is empty; give one with stories in it")
     try:
-        with pa.OSFile(os.fsencode(path)) as raw, ParquetFile(raw) as parquet:
+        with open_for_arrow(path) as raw, ParquetFile(raw) as parquet:
             yield parquet
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno:

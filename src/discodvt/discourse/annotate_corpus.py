@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
-from shutil import rmtree
 
 from discodvt.artefacts import StageDirectory, StageFacts, open_stage
 from discodvt.corpus import ANNOTATED_SCHEMA, RowWriter, read_examples, read_rows, split_files, write_rows
@@ -22,6 +21,7 @@ from discodvt.discourse.annotator import Annotator
 from discodvt.discourse.languages import load_language
 from discodvt.errors import DiscoError, WorkFailed
 from discodvt.executors import Place, open_executor, run_shards
+from discodvt.storage import remove
 
 STORIES_PER_SHARD = 64
 SHARDS = "shards"
@@ -86,14 +86,15 @@ def annotate_corpus(
     total = sum(sizes.values())
     with open_stage(out, "annotate", config=config, inputs=list(sources.values()), overwrite=overwrite) as stage:
         if stage.complete:
-            rmtree(out / SHARDS, ignore_errors=True)  # of a run killed in its last moment
+            remove(out / SHARDS)  # of a run killed in its last moment
             known = stage.facts
             return StageFacts({split: known[split] for split in sources}, already_complete=True)
         shards = {
             split: [_Shard(path.absolute(), split, number) for number in range(-(-sizes[split] // STORIES_PER_SHARD))]
             for split, path in sources.items()
         }
-        waiting = [shard for each in shards.values() for shard in each if not (out / shard.name).exists()]
+        kept = {path.name for path in (out / SHARDS).glob("*.parquet")}  # in a store a look at each is a request
+        waiting = [shard for each in shards.values() for shard in each if Path(shard.name).name not in kept]
         done = total - sum(min(STORIES_PER_SHARD, sizes[shard.split] - shard.first) for shard in waiting)
         progress(done, total)
         try:
@@ -110,7 +111,7 @@ def annotate_corpus(
             raise
         facts = {split: asdict(_join(stage, split, [out / shard.name for shard in shards[split]])) for split in sources}
         stage.finish(**facts)
-        rmtree(out / SHARDS, ignore_errors=True)
+        remove(out / SHARDS)
         return StageFacts(facts)
 
 

@@ -4,6 +4,7 @@ Those are the relation shares of an annotated corpus and the code utilisation of
 """
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from itertools import product
 from pathlib import Path
 from textwrap import fill
@@ -206,7 +207,10 @@ def write_relation_chart(relations: Mapping[str, int], path: Path, *, title: str
     axes.set_title(figure_text(title), loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=9)
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    content = BytesIO()
+    kind = path.suffix.removeprefix(".")
+    figure.savefig(content, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+    path.write_bytes(content.getvalue())
 
 
 def write_utilisation_chart(runs: Sequence[dict[str, Any]], path: Path) -> None:

@@ -101,7 +101,7 @@ def write_stories(
     control = {"locks": locks, "begin_with": begin_with, "best_of": best_of, "wish": wish}
     config |= {name: value for name, value in control.items() if value}
     with open_stories(output, ids, config=config, overwrite=overwrite) as file:
-        yield from islice(read_stories(output), file.held) if file.held else ()
+        yield from islice(read_stories(file.output.working), file.held) if file.held else ()
         if place.here:
             for story in written_from(file.held):
                 file.add(story)
@@ -145,7 +145,7 @@ def open_stories(
         try:
             yield StoriesFile(output, _held(output, ids))
         except BadRequest:
-            if path.stat().st_size == 0:  # else there are stories to go on from
+            if output.working.stat().st_size == 0:  # else there are stories to go on from
                 output.abandon()
             raise
 

@@ -11,12 +11,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
-from shutil import rmtree
 from typing import TYPE_CHECKING
 
 from discodvt.executors import Place, open_executor, run_shards
 from discodvt.resumable import replacing
+from discodvt.storage import locate, remove
 from discodvt.writing.generate_stage import StoriesFile, in_order
 from discodvt.writing.sampling import SamplingParams
 from discodvt.writing.story import Request, Story
@@ -37,7 +36,7 @@ class WriterSource:
 
     @classmethod
     def of(cls, model: str | None, *, int8: bool, batch_size: int) -> "WriterSource":
-        directory = Path(model).expanduser() if model is not None else None
+        directory = locate(model).expanduser() if model is not None else None
         if directory is not None and directory.is_dir():
             model = str(directory.absolute())  # workers elsewhere have another current directory
         return cls(model, int8, batch_size)
@@ -89,7 +88,7 @@ def write_in_shards(
             for message in warned:
                 warnings.warn(message, stacklevel=2)
             yield from joined()
-    rmtree(kept, ignore_errors=True)
+    remove(kept)
 
 
 def _write_shard(source: WriterSource, params: SamplingParams, shard: _Shard) -> tuple[bytes, list[str]]:

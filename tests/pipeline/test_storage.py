@@ -1,0 +1,245 @@
+"""Stages from and to `s3://`, against moto's S3 server: same bytes, killed and resumed, locks, stores that fail."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pipeline.test_annotate import contents, make_corpus
+from pipeline.test_generate import SHORT, models  # noqa: F401 - a fixture
+from pipeline.toy_corpus import story
+from program import refused, run
+
+from discodvt import artefacts, remote_lock, storage
+from discodvt.errors import WorkFailed
+from discodvt.storage import RemotePath, locate
+from discodvt.writing.generate_stage import StoriesFile
+
+boto3 = pytest.importorskip("boto3", reason="needs the extra `cloud`")
+moto_server = pytest.importorskip("moto.server", reason="needs moto's server")
+BUCKET = "stories"
+
+
+class Store:
+    """moto's server; every so many requests fail when asked to."""
+
+    def __init__(self) -> None:
+        from werkzeug.serving import make_server
+
+        self.application = moto_server.DomainDispatcherApplication(moto_server.create_backend_app)
+        self.requests, self.fail_every = 0, 0
+        self.server = make_server("127.0.0.1", 0, self._answer, threaded=True)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        self.requests += 1
+        if self.fail_every and self.requests % self.fail_every == 0:
+            start("503 Service Unavailable", [("Content-Length", "0")])
+            return [b""]
+        answer: Iterable[bytes] = self.application(environ, start)
+        return answer
+
+    def put(self, local: Path, name: str) -> Path:
+        boto3.client("s3").upload_file(str(local), BUCKET, name)
+        return locate(f"s3://{BUCKET}/{name}")
+
+    def put_all(self, directory: Path, name: str) -> Path:
+        for path, content in contents(directory).items():
+            boto3.client("s3").put_object(Bucket=BUCKET, Key=f"{name}/{path}", Body=content)
+        return locate(f"s3://{BUCKET}/{name}")
+
+
+def held(directory: Path) -> dict[str, bytes]:
+    """What a folder of the store holds, but for the marks Arrow leaves of folders."""
+    assert isinstance(directory, RemotePath)
+    return {
+        "/".join(path.parts[len(directory.parts) :]): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    started = Store()
+    settings = {
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_ENDPOINT_URL": started.url,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        patch.delenv("AWS_PROFILE", raising=False)
+        boto3.client("s3").create_bucket(Bucket=BUCKET)
+        yield started
+    started.server.shutdown()
+    storage._connect.cache_clear()
+
+
+@pytest.fixture
+def place(store: Store, request: pytest.FixtureRequest) -> Path:
+    """A folder of the store for one test."""
+    return locate(f"s3://{BUCKET}/{request.node.name}")
+
+
+@pytest.fixture(scope="module")
+def stages(models: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Callable[[Path, Path], None]]:  # noqa: F811
+    """Prepare, annotate, generate and evaluate, one after the other; and what they make of local files."""
+    local = tmp_path_factory.mktemp("local")
+    lines = (
+        json.dumps({"prompt": f"A day with {number}", "story": str(story(number)["story"])}) for number in range(90)
+    )
+    (local / "raw.jsonl").write_text("\n".join(lines) + "\n")
+
+    def run_all(raw: Path, home: Path) -> None:
+        for words in (
+            ("prepare", "jsonl", raw, home / "corpus", "--split", "60/10/30"),
+            ("annotate", home / "corpus", home / "annotated"),
+            ("generate", "--model", models / "writer", "--prompts", home / "corpus" / "test.parquet", *SHORT,
+             "--output", home / "written.jsonl"),
+            ("evaluate", home / "written.jsonl", "--references", home / "corpus", "--out", home / "scores",
+             "--resamples", 20),
+        ):  # fmt: skip
+            done = run(*words)
+            assert done.returncode == 0, done.stderr
+
+    run_all(local / "raw.jsonl", local / "home")
+    return local, run_all
+
+
+@pytest.mark.parametrize("fail_every", [0, 5])
+def test_the_same_bytes_as_local_also_when_every_fifth_request_fails(
+    stages: tuple[Path, Callable[[Path, Path], None]], store: Store, place: Path, fail_every: int
+) -> None:
+    local, run_all = stages
+    raw = store.put(local / "raw.jsonl", f"raw-{fail_every}/raw.jsonl")
+    store.fail_every = fail_every
+    try:
+        run_all(raw, place)
+    finally:
+        store.fail_every = 0
+    assert held(place) == contents(local / "home")
+
+
+def test_a_killed_annotation_is_resumed(store: Store, place: Path, tmp_path: Path) -> None:
+    corpus = make_corpus(tmp_path / "corpus", train=500)
+    assert run("annotate", corpus, tmp_path / "out").returncode == 0
+    there, out = store.put_all(corpus, f"{place.name}/corpus"), place / "out"
+    command = [sys.executable, "-m", "discodvt", "annotate", str(there), str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 200
+    while len(list((out / "shards").iterdir())) < 2:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    done = held(out / "shards")
+    assert "manifest.json" not in held(out)
+    assert 2 <= len(done) < 8
+    result = run("annotate", there, out)  # waits until the lock of the dead run is known to be dead
+    assert result.returncode == 0, result.stderr
+    assert held(out) == contents(tmp_path / "out")
+
+
+def test_stories_killed_halfway_are_kept_as_parts_and_resumed(
+    models: Path,  # noqa: F811
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(artefacts, "PART_SECONDS", 0.0)
+    request = ("generate", "--model", models / "writer", *(f"A day with {number}" for number in range(12)), *SHORT)
+    assert run(*request, "--output", tmp_path / "a.jsonl").returncode == 0
+    add, added = StoriesFile.add, []
+
+    def killed(self: StoriesFile, told: Any) -> None:
+        if len(added) == 5:
+            raise WorkFailed("killed")
+        added.append(told.id)
+        add(self, told)
+
+    monkeypatch.setattr(StoriesFile, "add", killed)
+    assert run(*request, "--output", place / "a.jsonl").returncode == 1
+    assert {Path(name).parts[0] for name in held(place)} == {"a.jsonl.parts", "a.jsonl.stage.json"}
+    added.clear()
+    monkeypatch.setattr(StoriesFile, "add", lambda self, told: (added.append(told.id), add(self, told))[1])
+    assert run(*request, "--output", place / "a.jsonl").returncode == 0
+    assert added == [str(number) for number in range(6, 13)]
+    assert held(place) == contents(tmp_path)
+    refused(run(*request, "--seed", 5, "--output", place / "a.jsonl"), "another config (seed: 0 there, 5 asked for)")
+    assert run(*request, "--seed", 5, "--output", place / "a.jsonl", "--overwrite").returncode == 0
+    assert set(held(place)) == {"a.jsonl", "a.jsonl.manifest.json"}
+    assert held(place) != contents(tmp_path)
+
+
+def test_two_runs_exclude_each_other_and_a_dead_one_is_passed_over(
+    store: Store, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_lock, "SECONDS_BETWEEN_SIGNS", 0.2)
+    monkeypatch.setattr(remote_lock, "SECONDS_UNTIL_DEAD", 2.0)
+    corpus, lock = make_corpus(tmp_path / "corpus", train=3), place / "out" / ".lock"
+    assert isinstance(lock, RemotePath)
+    with remote_lock.held(lock, "it") as first:
+        refused(run("annotate", corpus, place / "out"), f"{place}/out: in use by another run")
+        assert first is not None
+        assert not remote_lock.RemoteLock(lock, 1).take()  # a number is taken once
+    assert held(place) == {}
+    with remote_lock.held(lock, "it") as slow:
+        assert slow is not None
+        slow._released.set()  # no more signs
+        slow._thread.join()
+        assert run("annotate", corpus, place / "out").returncode == 0
+        slow._released.clear()
+        lock.with_name(".lock.000002").write_bytes(b"of a third")
+        slow._sign()
+        with pytest.raises(WorkFailed, match="another run took this one for dead"):
+            slow.check()
+    assert "manifest.json" in held(place / "out")
+
+
+def test_a_folder_that_is_replaced_comes_back_after_a_wrong_request(store: Store, place: Path, tmp_path: Path) -> None:
+    corpus = make_corpus(tmp_path / "corpus", train=3)
+    assert run("annotate", corpus, place / "out").returncode == 0
+    before = held(place / "out")
+    refused(run("annotate", corpus, place / "out", "--parser", "spacy:nope", "--overwrite"), "cannot be opened")
+    assert held(place / "out") == before
+
+
+def test_wrong_requests_are_one_line(
+    store: Store, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = make_corpus(tmp_path / "corpus", train=3)
+    refused(run("annotate", corpus, "s3://nowhere/out"), "s3://nowhere: no such bucket; create it, or check the name")
+    refused(run("annotate", "s3://nowhere/corpus", tmp_path / "out"), "s3://nowhere: no such bucket")
+    refused(run("annotate", place / "none", tmp_path / "out"), f"{place}/none: no train.parquet")
+    whole = (corpus / "train.parquet").read_bytes()
+    (place / "cut" / "train.parquet").write_bytes(whole[:-20])
+    refused(run("annotate", place / "cut", place / "out"), "cut/train.parquet: not a Parquet file, or a truncated one")
+    recipe = Path(__file__).parents[2] / "recipes" / "tiny" / "reconstruct.toml"
+    refused(run("train", recipe, "--out", place / "run"), f"{place}/run: only a local path will do here")
+    store.fail_every = 1
+    try:
+        line = refused(run("annotate", corpus, place / "out"), f"{place}/out", "the store failed", code=1)
+    finally:
+        store.fail_every = 0
+    assert "the same command goes on" in line
+    assert set(held(place)) == {"cut/train.parquet"}
+    assert not (tmp_path / "out").exists()
+    storage._connect.cache_clear()
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    refused(run("annotate", corpus, place / "out"), "no credentials; set AWS_ACCESS_KEY_ID")
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    refused(run("annotate", corpus, place / "out"), "S3 needs the extra `cloud`; pip install 'discodvt[cloud]'")

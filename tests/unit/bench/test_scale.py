@@ -1,0 +1,72 @@
+"""The simulator against closed forms, and the rows of the bench against runs whose costs are known."""
+
+from pathlib import Path
+
+import pytest
+
+from discodvt.bench import scale, scale_model
+from discodvt.bench.scale_model import Prices, StageRates, project, simulate
+
+RATES = StageRates(driver_start=5.0, worker_start=3.0, story=0.01, shard=0.001, join=0.0001, stories_per_shard=50)
+
+
+def test_one_process_pays_for_everything_itself() -> None:
+    run = simulate(RATES, stories=1000, workers=1, in_driver=True)
+    assert run.seconds == pytest.approx(5 + 1000 * 0.01 + 20 * 0.001 + 1000 * 0.0001)
+    assert run.cpu_seconds == run.seconds
+
+
+def test_workers_share_shards_and_the_driver_joins_alone() -> None:
+    one, two = (simulate(RATES, stories=1000, workers=workers) for workers in (1, 2))
+    assert one.seconds == pytest.approx(8 + 20 * (0.5 + 0.001) + 0.1)
+    assert two.seconds == pytest.approx(8 + 10 * (0.5 + 0.001) + 0.1, abs=0.02)
+    assert two.cpu_seconds == pytest.approx(one.cpu_seconds + 3)
+    many = simulate(RATES, stories=1000, workers=500)  # of which twenty have a shard
+    assert many.seconds == pytest.approx(8 + 0.5 + 20 * 0.001 + 0.1)
+
+
+def test_a_slow_driver_bounds_the_run() -> None:
+    slow = StageRates(1.0, 1.0, story=0.001, shard=0.1, join=0.0, stories_per_shard=10)
+    run = simulate(slow, stories=10_000, workers=64)
+    assert run.bound_by == "driver"
+    assert run.seconds == pytest.approx(1000 * 0.1, rel=0.05)
+    assert simulate(RATES, stories=10_000, workers=2).bound_by == "workers"
+
+
+@pytest.mark.parametrize("workers", [3, 2000])
+def test_a_long_run_is_the_played_one(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    played = simulate(RATES, stories=2_000_000, workers=workers)
+    monkeypatch.setattr(scale_model, "PLAYED", 10_000)
+    extended = simulate(RATES, stories=2_000_000, workers=workers)
+    assert extended.seconds == pytest.approx(played.seconds, rel=0.02)
+    assert extended.cpu_seconds == pytest.approx(played.cpu_seconds)
+
+
+def test_money_is_cores_and_requests_and_storage() -> None:
+    prices = Prices(core_hour=1.0, gigabyte_month=2.0, thousand_puts=3.0, thousand_gets=4.0)
+    costs = {"bytes_a_story": 1000, "puts_a_shard": 2, "gets_a_shard": 5}
+    found = project(RATES, stories=1_000_000, workers=9, prices=prices, **costs)  # type: ignore[arg-type]
+    assert found.core_hours == pytest.approx(found.hours * 10)
+    assert (found.gigabytes, found.puts, found.gets) == (1.0, 40_000, 100_000)
+    assert found.dollars == pytest.approx(found.core_hours + 120 + 400)
+    assert found.dollars_a_month == 2.0
+
+
+def test_rows_of_the_bench_are_kept_by_linear_runs_and_broken_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    power = 1.0
+
+    def cost(place: Path, stage: str, *words: object) -> float:
+        workers = int(str(words[-1]))
+        named = next(Path(str(word)) for word in words if str(word).startswith(str(place)))
+        stories = int(named.stem)
+        assert named.exists()
+        started = min(workers, -(-stories // 64)) if workers > 1 else 0
+        return 4.0 + 0.02 * stories**power + 2.0 * started
+
+    monkeypatch.setattr(scale, "cpu_seconds", cost)
+    rows = scale.bench_scale(scale=0.05)
+    assert [row.kept for row in rows] == [True] * 8
+    assert rows[0].note == "20.00 ms a story, 4.0 s to start, 2.0 a worker"
+    assert [row.ratio for row in rows] == [pytest.approx(1.0)] * 8
+    power = 1.3
+    assert scale.bench_scale(scale=0.05)[0].kept is False

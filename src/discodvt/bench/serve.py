@@ -21,7 +21,8 @@ from discodvt.writing import Request, SamplingParams, StoryBatch, StoryWriter
 from discodvt.writing.story_batch import StoryDraft
 
 STREAMS, MANY_STREAMS, BATCH, CLIENTS = 64, 200, 32, 200
-TOKENS, SHORT_TOKENS = 96, 4
+TOKENS, SHORT_TOKENS = 64, 4
+CANCELLED_TOKENS = 400
 STORIES = 5_000
 WARM = 0.2  # of the stories, after which memory is looked at first
 
@@ -106,16 +107,16 @@ class _CountedBatch(StoryBatch):
 
 async def _cancel(writer: StoryWriter) -> BenchRow:
     """Steps from the moment a story is cancelled to the first subword of the one that waits for its row."""
-    steps = []
+    steps, long = [], SamplingParams(min_tokens=CANCELLED_TOKENS, max_tokens=CANCELLED_TOKENS)
     for _ in range(3):
         scribe, batch = Scribe(writer, rows=1), _CountedBatch(writer)
         scribe._batch = batch
         scribe.start()
         try:
             first, second = Job(1), Job(1)
-            await scribe.write(first, [Request(PROMPTS[0], seed=1)], SamplingParams(min_tokens=400, max_tokens=400))
+            await scribe.write(first, [Request(PROMPTS[0], seed=1)], long)
             await scribe.write(second, [Request(PROMPTS[1], seed=2)], SamplingParams(max_tokens=8))
-            await _until(first, "text")
+            await _until(second, "plan")  # drawn while it waits: only the row of the text is missing
             await scribe.stop(first)
             await _until(second, "done")
             steps.append(batch.first[2] - batch.cancelled_at)

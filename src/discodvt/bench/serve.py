@@ -7,6 +7,7 @@ the same number of subwords; where texts are compared, each is compared with wha
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -73,7 +74,7 @@ def _throughput(writer: StoryWriter, server: StoryServer, count: int, tokens: in
     """Subwords a second of streams against a batch in one process."""
     params = SamplingParams(min_tokens=tokens, max_tokens=tokens)
     asked = [_asked(number, min_tokens=tokens, max_tokens=tokens) for number in range(count)]
-    works = [
+    works: list[Callable[[], object]] = [
         lambda: list(writer.write_many(_requests(count), params, batch_size=BATCH)),
         partial(server.ask, asked),
     ]
@@ -120,6 +121,8 @@ async def _cancel(writer: StoryWriter) -> BenchRow:
             await scribe.stop(first)
             await _until(second, "done")
             steps.append(batch.first[2] - batch.cancelled_at)
+            if steps[-1] < 1:
+                raise WorkFailed("the story that waited was written before the only row was free")
         finally:
             scribe.close()
     note = "steps until the next story has the row"

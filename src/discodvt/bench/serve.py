@@ -7,6 +7,7 @@ the same number of subwords; where texts are compared, each is compared with wha
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,8 @@ from discodvt.writing import Request, SamplingParams, StoryBatch, StoryWriter
 from discodvt.writing.story_batch import StoryDraft
 
 STREAMS, MANY_STREAMS, BATCH, CLIENTS = 64, 200, 32, 200
-TOKENS, SHORT_TOKENS = 96, 4
+TOKENS, SHORT_TOKENS = 64, 4
+CANCELLED_TOKENS = 400
 STORIES = 5_000
 WARM = 0.2  # of the stories, after which memory is looked at first
 
@@ -72,7 +74,7 @@ def _throughput(writer: StoryWriter, server: StoryServer, count: int, tokens: in
     """Subwords a second of streams against a batch in one process."""
     params = SamplingParams(min_tokens=tokens, max_tokens=tokens)
     asked = [_asked(number, min_tokens=tokens, max_tokens=tokens) for number in range(count)]
-    works = [
+    works: list[Callable[[], object]] = [
         lambda: list(writer.write_many(_requests(count), params, batch_size=BATCH)),
         partial(server.ask, asked),
     ]
@@ -106,19 +108,21 @@ class _CountedBatch(StoryBatch):
 
 async def _cancel(writer: StoryWriter) -> BenchRow:
     """Steps from the moment a story is cancelled to the first subword of the one that waits for its row."""
-    steps = []
+    steps, long = [], SamplingParams(min_tokens=CANCELLED_TOKENS, max_tokens=CANCELLED_TOKENS)
     for _ in range(3):
         scribe, batch = Scribe(writer, rows=1), _CountedBatch(writer)
         scribe._batch = batch
         scribe.start()
         try:
             first, second = Job(1), Job(1)
-            await scribe.write(first, [Request(PROMPTS[0], seed=1)], SamplingParams(min_tokens=400, max_tokens=400))
+            await scribe.write(first, [Request(PROMPTS[0], seed=1)], long)
             await scribe.write(second, [Request(PROMPTS[1], seed=2)], SamplingParams(max_tokens=8))
-            await _until(first, "text")
+            await _until(second, "plan")  # drawn while it waits: only the row of the text is missing
             await scribe.stop(first)
             await _until(second, "done")
             steps.append(batch.first[2] - batch.cancelled_at)
+            if steps[-1] < 1:
+                raise WorkFailed("the story that waited was written before the only row was free")
         finally:
             scribe.close()
     note = "steps until the next story has the row"

@@ -188,7 +188,8 @@ class Scribe:
                 continue
             events += [(growing.job, event) for event in growing.events(now)]
             if growing.done:
-                self._batch.cancel(draft)  # where a stop ended it, its row is free in the next step
+                if not draft.done:  # a stop ended it: its row is free in the next step
+                    self._batch.cancel(draft)
                 del self._growing[draft]
         if events:
             self._deliver(events)

@@ -62,7 +62,8 @@ class SamplingParams:
                 raise BadRequest(f"`{least}` {low} is above `{most}` {high}; make it at most that", (least, most))
 
         if self.words is not None:
-            self._check("words", 0 < self.words <= MOST_WORDS, f"1 to {MOST_WORDS:,}")
+            whole = isinstance(self.words, int) and 0 < self.words <= MOST_WORDS
+            self._check("words", whole, f"a whole number, 1 to {MOST_WORDS:,}")
             for name in ("min_tokens", "max_tokens", "min_codes", "max_codes"):
                 if getattr(self, name) is not None:
                     raise BadRequest(f"`words` and `{name}`: both say how long; leave one out", ("words", name))

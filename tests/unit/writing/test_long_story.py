@@ -122,8 +122,9 @@ def test_scores_count_every_symbol_once(writer):
 @pytest.mark.parametrize(
     ("request_", "params", "message"),
     [
-        (Request("Ann"), {"words": 0}, "`words` 0: expected 1 to 100,000"),
-        (Request("Ann"), {"words": 10**9}, "`words` 1000000000: expected 1 to 100,000"),
+        (Request("Ann"), {"words": 0}, "`words` 0: expected a whole number, 1 to 100,000"),
+        (Request("Ann"), {"words": 9.5}, "`words` 9.5: expected a whole number, 1 to 100,000"),
+        (Request("Ann"), {"words": 10**9}, "`words` 1000000000: expected a whole number, 1 to 100,000"),
         (Request("Ann"), {"words": 90, "max_tokens": 20}, "`words` and `max_tokens`: both say how long"),
         (Request("Ann", plan=(1, 2)), {"words": 90}, "`words` and `plan`: a long story draws its own plan"),
         (Request("Ann", begin_with="a fox. " * 60), {"words": 90}, "`begin_with`: "),

@@ -1,0 +1,30 @@
+"""The serving bench: a real server in its own process, at a size too small for its promises of speed."""
+
+import pytest
+from unit.writing.toy_writer import save_writer
+
+from discodvt.bench.serve import bench_serve
+from discodvt.bench.story_server import events
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_rows_on_a_toy_writer(tmp_path, monkeypatch):
+    monkeypatch.setattr("discodvt.bench.serve.TOKENS", 8)
+    monkeypatch.setattr("discodvt.bench.serve.CANCELLED_TOKENS", 60)
+    rows = bench_serve(str(save_writer(tmp_path)), rounds=1, scale=0.03, stories=10)
+    assert [row.name.split(",")[0] for row in rows] == [
+        "streams lost or different / streams",
+        "4 streams / write_many at batch 32",
+        "steps from a cancel to the freed row",
+        "a story beside 6 clients that never read / without",
+        "memory after 10 stories / after 2",
+    ]
+    lost, _, cancel, _, memory = rows
+    assert (lost.ratio, lost.kept) == (0, True)
+    assert (cancel.high, cancel.kept) == (1, True)
+    assert 0.5 < memory.ratio < 2
+
+
+def test_events_of_a_body():
+    body = b': ping\n\nid: 1\nevent: text\ndata: {"delta": "a: b"}\n\nid: 2\nevent: done\ndata: {}\n\n'
+    assert events(body) == [("text", {"delta": "a: b"}), ("done", {})]

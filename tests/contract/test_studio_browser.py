@@ -98,7 +98,7 @@ def idle(page: "Page") -> None:
     page.locator("#write:not([hidden])").wait_for(timeout=SLOW)
 
 
-def written(page: "Page", prompt: str, length: str = "96") -> None:
+def written(page: "Page", prompt: str, length: str = "10") -> None:
     page.select_option("#length", length)
     page.fill("#prompt", prompt)
     page.keyboard.press("Control+Enter")
@@ -141,7 +141,7 @@ def test_a_code_is_swapped_only_what_follows_changes_and_versions_branch(reader:
     page = ready(reader.open(studio.address))
     assert "changes from" in page.locator("#welcome").inner_text()
     assert serious_faults(page) == []
-    page.select_option("#length", "96")
+    page.select_option("#length", "10")
     act(page, ".tries button >> nth=0")
     first, plan = story(page), codes(page)
     assert len(first.split()) > 20
@@ -262,14 +262,14 @@ def test_candidates_comparison_hearing_import_and_export(reader: Reader, address
     written(page, "The fox who lost his hat", length="")
     page.locator("#cards article").nth(2).wait_for()
     shown = story(page)
-    taken = page.locator("#cards article:not(.shown)").first
+    number = 1 if "shown" in (page.locator("#cards article").first.get_attribute("class") or "") else 0
+    taken = page.locator("#cards article").nth(number)
     text = taken.locator(".text").text_content()
     taken.locator("button", has_text="Take").click()
-    page.locator("#versions li[aria-current]").wait_for()
-    page.locator("#cards article.shown .text").get_by_text(text or "", exact=False)
-    assert story(page) != shown
+    page.locator("#cards article").nth(number).locator("button", has_text="Shown").wait_for()
+    assert story(page) == text != shown
     page.select_option("#candidates", "1")
-    page.click(row(2))
+    page.click(row(0))
     page.locator(".what-if").first.wait_for()
     act(page, ".what-if >> nth=0")
     page.click("#compare")
@@ -319,7 +319,7 @@ def test_light_and_dark_wide_and_narrow(reader: Reader, address: str, dark: bool
     assert fits_sideways(page)
     page.select_option("#candidates", "2")
     written(page, "The fox who lost his hat", length="")
-    page.click(row(2))
+    page.click(row(0))
     page.locator(".other").first.wait_for()
     assert fits_sideways(page)
     assert serious_faults(page) == []
@@ -345,6 +345,7 @@ def test_two_windows_never_overwrite_each_other(reader: Reader, address: str) ->
     assert story(page) == second
 
 
+@pytest.mark.filterwarnings("ignore:a story of")  # longer than the toy reads
 def test_texts_of_others_are_shown_and_nothing_of_them_runs(reader: Reader, address: str) -> None:
     page = ready(reader.open(address))
     page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
@@ -355,10 +356,6 @@ def test_texts_of_others_are_shown_and_nothing_of_them_runs(reader: Reader, addr
     page.locator("#story .seg").first.wait_for(timeout=SLOW)
     assert "<img src=x onerror=alert(1)>" in story(page)
     assert EVIL.strip() in (page.locator("#story-heading").text_content() or "")
-    assert "<img src=x" in (page.locator("#plan .phrase").first.text_content() or "") or "img src=x" in codes_line(page)
+    assert "img src=x onerror" in " ".join(page.locator("#plan .phrase").all_text_contents())
     assert page.locator("main img, main script").count() == 0
     assert reader.complaints == []
-
-
-def codes_line(page: "Page") -> str:
-    return " ".join(page.locator("#plan .phrase").all_text_contents())

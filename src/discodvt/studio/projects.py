@@ -28,11 +28,11 @@ _SCHEMA = """
 CREATE TABLE projects (
   id TEXT PRIMARY KEY, title TEXT NOT NULL, head TEXT, tip TEXT, revision INTEGER NOT NULL DEFAULT 0,
   hidden INTEGER NOT NULL DEFAULT 0, created REAL NOT NULL, changed REAL NOT NULL
-) STRICT;
+);
 CREATE TABLE versions (
   number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, project TEXT NOT NULL REFERENCES projects (id),
   parent TEXT REFERENCES versions (id), action TEXT NOT NULL, record TEXT NOT NULL, created REAL NOT NULL
-) STRICT;
+);
 CREATE INDEX versions_of_project ON versions (project, number);
 CREATE TRIGGER versions_stay BEFORE DELETE ON versions BEGIN SELECT RAISE(ABORT, 'versions are never removed'); END;
 CREATE TRIGGER versions_are_final BEFORE UPDATE ON versions BEGIN SELECT RAISE(ABORT, 'versions never change'); END;

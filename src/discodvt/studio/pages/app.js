@@ -16,12 +16,16 @@ import { count, Dictionary, FINISHES, wishTold, words } from "./words.js";
 
 const WISH_CANDIDATES = 8, MOST_ALTERNATIVES = 9;
 const state = {
-  dictionary: new Dictionary([]), projects: [], project: null, job: null,
+  model: null, dictionary: new Dictionary([]), projects: [], project: null, job: null,
   selected: null, alternatives: null, marker: "because", heard: null, compared: null, group: [],
 };
 const head = () => state.project?.head ?? null;
 const base = () => `/api/projects/${state.project.id}`;
-const settings = () => at("length").value ? { max_tokens: Number(at("length").value) } : {};
+// A length is one of the plan; the story may take half as much again to come to its end.
+function settings() {
+  const codes = Number(at("length").value);
+  return codes ? { max_codes: codes, max_tokens: Math.round(codes * state.model.tokens_per_code * 1.5) } : {};
+}
 
 // Everything a view may ask for.
 const act = {
@@ -40,7 +44,7 @@ const act = {
     if (!story) return undefined;
     const kept = edit.place === undefined || edit.kind === "counterfactual" ? 0 : spansOf(story.plan, story.segments).spans[edit.place]?.[0] ?? 0;
     const n = edit.kind === "wish" && candidates() === 1 ? WISH_CANDIDATES : candidates();
-    return run("edits", { parent: story.id, edit, settings: settings() }, { base: story, kept, prompt: edit.prompt ?? story.prompt, n });
+    return run("edits", { parent: story.id, edit, settings: edit.kind === "again" ? settings() : null }, { base: story, kept, prompt: edit.prompt ?? story.prompt, n, compared: edit.kind === "counterfactual" });
   },
   stop() {
     if (!state.job) return;
@@ -133,6 +137,7 @@ async function run(door, body, { n = candidates(), ...about }) {
     opened(await ask("GET", base()));
     await list();
     const text = head()?.story ?? "";
+    if (about.compared) await act.compare();
     say([last.name === "stopped" ? "Stopped" : "Done", count(words(text), "word"), wishTold(head()?.wish)].filter(Boolean).join(", ") + ".");
   } catch (error) {
     state.job = null;
@@ -193,7 +198,7 @@ async function list() {
 }
 
 function render() {
-  const { job, project } = state, story = job ? job.shown(0) : head();
+  const { job, project } = state, story = job ? job.shown(0) : head(), hadFocus = at("asking").contains(document.activeElement);
   document.title = story?.prompt ? `${story.prompt} · DiscoDVT studio` : "DiscoDVT studio";
   at("projects").value = project?.id ?? "";
   at("undo").disabled = Boolean(job) || !head();
@@ -202,6 +207,7 @@ function render() {
   at("stop").hidden = !job;
   at("again").hidden = at("transfer").hidden = Boolean(job) || !head();
   at("export").disabled = !head();
+  if (hadFocus && !document.activeElement?.offsetParent) at(job ? "stop" : "write").focus();
   at("welcome").hidden = Boolean(story);
   at("desk").hidden = !story;
   if (story) { renderStory(story); renderDesk(story); }
@@ -215,6 +221,7 @@ function renderStory(story) {
   at("story").setAttribute("aria-busy", String(Boolean(job)));
   at("story").replaceChildren(...segmentsOf(story, { selected: state.selected, newFrom, choose: place => act.select(place).then(() => focusPlace(place)) }));
   at("legend").hidden = Boolean(job) || !story.parent || story.action.kind === "lock";
+  at("legend-new").hidden = newFrom === null;
 }
 
 // Where a version begins to differ from the one it was made from; null where all of it is new.
@@ -254,6 +261,7 @@ async function start() {
   renderWelcome(act);
   try {
     const asked = decodeURIComponent(location.hash.slice(1));
+    state.model = await ask("GET", "/api/model");
     state.dictionary = new Dictionary((await ask("GET", "/api/codes")).codes);
     await list();
     const id = state.projects.some(each => each.id === asked) ? asked : state.projects[0]?.id;

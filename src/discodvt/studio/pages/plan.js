@@ -10,7 +10,7 @@ export function renderPlan({ story, dictionary, selected, heard, busy, panel }, 
   if (focused !== undefined && !list.contains(document.activeElement)) focusPlace(current);
 
   function row(code, place) {
-    const locked = locks.has(place), unreached = spans[place] === null, phrases = dictionary.phrases(code), marker = dictionary.markers(code)[0];
+    const locked = locks.has(place), unreached = spans[place] === null, phrases = dictionary.phrases(code), marker = dictionary.marker(code);
     const read = heard?.[place], told = read === undefined || read.heard < 0 ? "" : read.heard === code ? "heard" : `heard as ${read.heard}`;
     const name = [`Place ${place + 1}, code ${code}`, phrases[0] && `as in ${phrases[0]}`, locked && "locked", unreached && "not reached", told].filter(Boolean).join(", ");
     const open = place === selected;

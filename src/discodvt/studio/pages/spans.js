@@ -22,5 +22,11 @@ export function pieces(story) {
   });
   if (rest !== null) found.push({ place: null, start: rest, end: all.length, text: all.slice(rest).join("") });
   if (!found.length && all.length) found.push({ place: null, start: 0, end: all.length, text: story.story });
-  return found;
+  return found.map((piece, number) => {
+    const lead = number ? blank(piece).length : 0, more = found[number + 1] ? blank(found[number + 1]) : "";
+    return { ...piece, lead, text: piece.text.slice(lead) + more };
+  });
 }
+
+// White space before a segment is shown with the one before it: at the end of a line it would be a stray patch of colour.
+const blank = piece => piece.text.match(/^\s*/)[0];

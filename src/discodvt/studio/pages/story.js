@@ -18,6 +18,7 @@ export function segmentsOf(story, { selected = null, newFrom = null, choose = nu
 
 function marked(piece, wish) {
   if (!wish || wish.where === "nowhere" || !(piece.start <= wish.start && wish.start < piece.end)) return [piece.text];
-  const all = characters(piece.text), from = wish.start - piece.start, until = Math.min(wish.end - piece.start, all.length);
+  const all = characters(piece.text), from = wish.start - piece.start - piece.lead;
+  const until = Math.min(from + wish.end - wish.start, all.length);
   return [all.slice(0, from).join(""), el("mark", { title: "as wished" }, all.slice(from, until).join("")), all.slice(until).join("")];
 }

@@ -25,7 +25,7 @@ export function renderVersions(project, act) {
     const made = el("li", { role: "treeitem", "aria-level": level, "aria-selected": String(shown), "aria-current": shown ? "true" : undefined, data: { version: version.id },
       class: [trunk.has(version.id) && "trunk", shown && "shown"].filter(Boolean).join(" "), tabindex: version.id === current ? 0 : -1,
       on: { click: () => act.go(version.id), keydown: event => press(event, version) } },
-    el("span", { class: "what" }, told(version)), el("span", { class: "fine" }, facts(version)));
+    el("span", { class: "what" }, told(version)), el("span", { class: "fine" }, facts(version, project.versions)));
     made.style.setProperty("--level", level - 1);
     return made;
   }
@@ -48,5 +48,10 @@ function trunkOf(project, children) {
   return trunk;
 }
 
-const facts = version => [wishTold(version.wish), version.finish === "stopped" && "stopped", version.action.kind !== "lock" && `${version.words} words`,
+const numbered = (version, versions) => {
+  const group = version.group ? versions.filter(each => each.group === version.group) : [];
+  return group.length > 1 && `candidate ${group.indexOf(version) + 1} of ${group.length}`;
+};
+
+const facts = (version, versions) => [numbered(version, versions), wishTold(version.wish), version.finish === "stopped" && "stopped", version.action.kind !== "lock" && `${version.words} words`,
   new Date(version.created * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })].filter(Boolean).join(" · ");

@@ -5,8 +5,11 @@ export class Dictionary {
   constructor(entries) { this.entries = new Map(entries.map(entry => [entry.code, entry])); }
   // Its commonest phrases, without the end of what stood before.
   phrases(code) { return (this.entries.get(code)?.phrases ?? []).map(phrase => phrase.replace(/^[^\p{L}\p{N}]+/u, "")).filter(Boolean); }
-  // The likeliest relations of a code: the markers that stand in its phrases.
-  markers(code) { return Object.entries(this.entries.get(code)?.markers ?? {}).sort((a, b) => b[1] - a[1]).slice(0, 2).map(([marker]) => marker); }
+  // The relation that most stands in its phrases; `and` is everywhere and says little.
+  marker(code) {
+    const known = Object.entries(this.entries.get(code)?.markers ?? {}).filter(([marker]) => marker !== "and");
+    return known.sort((a, b) => b[1] - a[1])[0]?.[0];
+  }
 }
 
 const quoted = text => `“${text.length > MOST_PHRASE ? text.slice(0, MOST_PHRASE - 1) + "…" : text}”`;

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from torch import Tensor
 
 import discodvt
 from discodvt.errors import BadRequest
+from discodvt.lengths import PAPER_MAX_TOKENS, Lengths
 from discodvt.storage import RemotePath, local_copy, locate
 from discodvt.stored_weights import BASE, Part, PartWeights, Weights, read_settings, weights_hash
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 STORYTELLER = Path(discodvt.__file__).parent / "assets" / "storyteller"
-__all__ = ["STORYTELLER", "Checkpoint", "Lengths", "Weights", "best_device", "open_tokenizer", "quiet_libraries"]
+__all__ = ["STORYTELLER", "Checkpoint", "Weights", "best_device", "open_tokenizer", "quiet_libraries"]
 
 _FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _KINDS = {"discodvt": "a DiscoDVT", "bart": "a plain BART", "discodvt-prior": "a prior of plans (`prior/` of a writer)"}
@@ -50,70 +50,7 @@ _SETTINGS = {  # of generation_config.json: least value, and whether it counts s
     "max_new_tokens": (1, True),
     "prompt_tokens": (1, True),
 }
-_PAPER_MIN_TOKENS, _PAPER_MAX_TOKENS = 100, 512
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model", "vocab.txt")
-
-
-@dataclass(frozen=True, slots=True)
-class Lengths:
-    """A model's own lengths: subwords of a prompt, subwords of a story, codes of a plan.
-
-    A model keeps them in `generation_config.json`: `min_new_tokens`, `max_new_tokens` (the prior's count codes) and
-    `prompt_tokens`. Else a story may be as long as those the prior was trained on, without a prior 512, and at least
-    the paper's share of that, 100 of 512; a plan has 1 to `max_codes` codes. A prompt fills the positions of an
-    encoder; a causal model has one sequence of positions for prompt and story.
-    """
-
-    prompt_tokens: int
-    positions: int  # of a story, its start symbol included
-    min_tokens: int
-    max_tokens: int
-    min_codes: int = 0
-    max_codes: int = 0  # 0: there is no prior
-    shared: int = 0  # the positions of a causal model, which prompt and story share; 0: an encoder-decoder
-
-    @classmethod
-    def kept(
-        cls,
-        positions: int,
-        generator: dict[str, Any],
-        *,
-        prior: dict[str, Any],
-        max_codes: int,
-        tokens_per_code: int,
-        shared: bool = False,
-    ) -> "Lengths":
-        """From a model's shape and the generation settings kept with it; `max_codes` 0: no prior."""
-        kept, whole = generator.get("prompt_tokens"), positions
-        prompt = min(kept or positions, positions - 2)
-        positions = positions - prompt - 1 if shared and kept else positions
-        longest = min(positions, generator.get("max_new_tokens") or max_codes * tokens_per_code or _PAPER_MAX_TOKENS)
-        least = generator.get("min_new_tokens")
-        most_codes = min(prior.get("max_new_tokens") or max_codes, max_codes)
-        return cls(
-            prompt_tokens=prompt,
-            positions=positions,
-            min_tokens=min(longest, longest * _PAPER_MIN_TOKENS // _PAPER_MAX_TOKENS if least is None else least),
-            max_tokens=longest,
-            min_codes=min(prior.get("min_new_tokens") or 1, most_codes),
-            max_codes=most_codes,
-            shared=whole if shared else 0,
-        )
-
-    def problem(self, prompt_tokens: int, story_tokens: int) -> str | None:
-        """Why prompts and stories of these lengths do not fit into the model, if they do not."""
-        room = self.shared or self.positions
-        needed = prompt_tokens + 1 + story_tokens if self.shared else max(story_tokens, prompt_tokens + 2)
-        return None if needed <= room else f"need {needed} positions, the model has {room}; set them lower"
-
-    def tokens(self, low: int | None, high: int | None) -> tuple[int, int]:
-        """The least and the most subwords of a story where these are asked for; the end does not count."""
-        return _chosen("tokens", low, high, own=(self.min_tokens, self.max_tokens), room=self.positions)
-
-    def codes(self, low: int | None, high: int | None) -> tuple[int, int]:
-        """The least and the most codes of a plan where these are asked for; an empty plan is none."""
-        least, most = _chosen("codes", low, high, own=(self.min_codes, self.max_codes), room=self.max_codes)
-        return max(least, 1), most
 
 
 class Checkpoint:
@@ -195,7 +132,7 @@ class Checkpoint:
     def lengths(self) -> Lengths:
         """The lengths kept with the model."""
         return Lengths.kept(
-            int(self.backbone.get("max_position_embeddings") or self.backbone.get("n_positions") or _PAPER_MAX_TOKENS),
+            int(self.backbone.get("max_position_embeddings") or self.backbone.get("n_positions") or PAPER_MAX_TOKENS),
             self.generation,
             prior=self.prior.generation if self.prior else {},
             max_codes=self.prior.config.get("max_codes", 0) if self.prior else 0,
@@ -406,20 +343,6 @@ def _quiet_loading() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(verbosity)
-
-
-def _chosen(unit: str, low: int | None, high: int | None, *, own: tuple[int, int], room: int) -> tuple[int, int]:
-    """The least and the most that is asked for, else the model's own, which gives way to what is asked for."""
-    most = own[1] if high is None else high
-    if most > room:
-        limit = f"the model has at most {room} positions for them"
-        raise BadRequest(f"`max_{unit}` {high}: {limit}; ask for fewer", parameter=f"max_{unit}")
-    if low is not None and low > most:
-        raise BadRequest(
-            f"`min_{unit}` {low} is above the model's `max_{unit}` {most}; ask for fewer, or set `max_{unit}`",
-            parameter=(f"min_{unit}", f"max_{unit}"),
-        )
-    return min(own[0], most) if low is None else low, most
 
 
 def _downloaded(name: str, revision: str | None = None, *, asked_by: str = "") -> Path:

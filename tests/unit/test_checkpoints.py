@@ -10,8 +10,9 @@ import torch
 from transformers import BartForConditionalGeneration
 from unit.writing.toy_writer import MOST_CODES, TOKENS_PER_CODE, save_bart, save_writer
 
-from discodvt.checkpoints import STORYTELLER, Checkpoint, Lengths, open_tokenizer
+from discodvt.checkpoints import STORYTELLER, Checkpoint, open_tokenizer
 from discodvt.errors import BadRequest
+from discodvt.lengths import Lengths
 from discodvt.model import DiscoDVT
 from discodvt.writing import StoryWriter
 

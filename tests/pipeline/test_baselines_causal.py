@@ -16,6 +16,7 @@ from discodvt.baselines.plots import TAGS
 from discodvt.checkpoints import Checkpoint
 from discodvt.corpus import CORPUS_SCHEMA, write_rows
 from discodvt.data.subwords import train_tokenizer
+from discodvt.evaluation.rescoring import measure
 from discodvt.model.backbones import load_language_model
 from discodvt.training import run
 from discodvt.training.recipes import read_recipe
@@ -152,3 +153,13 @@ def test_rescored_plots_become_stories_without_tags(folder, mode):
     assert not any(tag in story.text for story in stories.values() for tag in TAGS)
     (alone,) = writer.write_many(requests[1:], batch_size=1)
     assert alone.text == stories["hat"].text
+
+
+def test_a_joined_writer_is_measured_with_intervals(folder, tmp_path):
+    """With any scorer for a judge: here it is the parts that count."""
+    found = measure(folder / "joined", folder / "plots", tmp_path, judge=folder / "relevance", prompts=3, max_pairs=20)
+    kinds = {f"{name}-{kind}" for name in ("accuracy", "words", "above-words") for kind in KINDS}
+    assert found.keys() == kinds | {"judge", "own-plot"}
+    assert all(figure["low"] <= figure["value"] <= figure["high"] for figure in found.values())
+    assert json.loads((tmp_path / "measured.json").read_text()) == found
+    assert found["accuracy-relevance"]["n"] == 20

@@ -2,6 +2,7 @@
 of run are resumed by the other."""
 
 import os
+import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -115,3 +116,42 @@ def test_two_processes_with_shards_equal_one(home, case, tmp_path):
     last = tmp_path / "two" / "last-0000004"
     assert len(list((last / "shards" / "weights").iterdir())) == 2
     assert not list(last.rglob("*.distcp"))
+
+
+def killed_at(step: int, recipe: Recipe, out: Path) -> None:
+    """Train until this process kills itself, and with it the run."""
+    for event in train(recipe, out):
+        if event.kind == "step" and event.step == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("stage", "init", "values"), [("reconstruct", "bart", ()), ("reconstruct", "llama", LORA)])
+def test_a_checkpoint_is_resumed_by_another_number_of_processes(home, stage, init, values, tmp_path):
+    def recipe() -> Recipe:
+        return recipe_of(home, stage, init, *values, "run.fsdp=true")
+
+    def resume(out: str) -> None:
+        list(train(recipe(), tmp_path / out, resume=True))
+
+    assert in_child(lambda: list(train(recipe(), tmp_path / "one"))) == 0
+    assert -signal.SIGKILL in in_two(lambda: killed_at(3, recipe(), tmp_path / "two then one"))
+    assert (tmp_path / "two then one" / "last-0000002" / "shards" / "optimizer").exists()
+    assert in_child(lambda: resume("two then one")) == 0
+    assert_same(tmp_path / "one", tmp_path / "two then one", within=1e-6)
+    assert in_child(lambda: killed_at(3, recipe(), tmp_path / "one then two")) == -signal.SIGKILL
+    assert in_two(lambda: resume("one then two")) == [0, 0]
+    assert_same(tmp_path / "one", tmp_path / "one then two", within=1e-6)
+
+
+def test_bf16_and_activation_checkpointing_with_shards(home, tmp_path):
+    """Layers compute in bfloat16, weights are float32: the loss is that of one process, coarsely as bfloat16 is."""
+    values = ("run.precision=bf16", "run.gradient_checkpointing=true", *LORA)
+
+    def run(out: str) -> None:
+        list(train(recipe_of(home, "reconstruct", "llama", *values, "run.fsdp=true"), tmp_path / out))
+
+    assert in_child(lambda: run("one")) == 0
+    assert in_two(lambda: run("two")) == [0, 0]
+    assert {weight.dtype for weight in load_file(weight_files(tmp_path / "two")[0]).values()} == {torch.float32}
+    for first, second in zip(lines(tmp_path / "one", "valid"), lines(tmp_path / "two", "valid"), strict=True):
+        assert first["reconstruction"] == pytest.approx(second["reconstruction"], abs=2e-3)

@@ -22,7 +22,6 @@ pytest.importorskip("ray", reason="needs the extra `ray`")
 if sys.platform == "win32":
     pytest.skip("the clusters of this test are started with POSIX signals", allow_module_level=True)
 
-HERE = "127.0.0.1"  # else Ray asks the network which address this machine has
 ENVIRONMENT = {  # of every process of the cluster; a token of its own keeps other clusters' out
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
@@ -30,7 +29,7 @@ ENVIRONMENT = {  # of every process of the cluster; a token of its own keeps oth
     "RAY_gcs_server_request_timeout_seconds": "240",  # a busy machine takes its time
     "OMP_NUM_THREADS": "1",
 }
-LIMITS = ("--object-store-memory", str(80 << 20), "--disable-usage-stats", "--block", "--node-ip-address", HERE)
+LIMITS = ("--object-store-memory", str(80 << 20), "--disable-usage-stats", "--block")
 POISON = """
 import sys
 from discodvt.executors import Place, open_executor, run_shards

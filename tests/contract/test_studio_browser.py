@@ -101,8 +101,14 @@ def idle(page: "Page") -> None:
 def written(page: "Page", prompt: str, length: str = "10") -> None:
     page.select_option("#length", length)
     page.fill("#prompt", prompt)
+    quiet(page)
     page.keyboard.press("Control+Enter")
     done(page)
+
+
+def quiet(page: "Page") -> None:
+    """Forget what was said, so that what is said next is new."""
+    page.locator("#status").evaluate("each => { each.textContent = ''; }")
 
 
 def done(page: "Page") -> None:
@@ -112,7 +118,7 @@ def done(page: "Page") -> None:
 
 def act(page: "Page", selector: str) -> None:
     """Press a button that lets something be written, and wait for it."""
-    page.locator("#status").evaluate("each => { each.textContent = ''; }")
+    quiet(page)
     page.click(selector)
     done(page)
 
@@ -170,7 +176,7 @@ def test_a_code_is_swapped_only_what_follows_changes_and_versions_branch(reader:
     page.locator(row(2)).focus()  # a second way on from the first version: a branch
     page.keyboard.press("ArrowDown")
     kept = before(page, 3)
-    page.locator("#status").evaluate("each => { each.textContent = ''; }")
+    quiet(page)
     page.keyboard.press("Shift+Enter")
     done(page)
     third = story(page)
@@ -290,6 +296,14 @@ def test_candidates_comparison_hearing_import_and_export(reader: Reader, address
     lines = [json.loads(line) for line in started.value.path().read_text(encoding="utf-8").splitlines()]
     assert len(lines) == 5
     assert lines[-1]["action"] == {"kind": "read"}
+    assert serious_faults(page) == []
+    page.fill("#rename", "Foxes")
+    page.keyboard.press("Enter")
+    page.locator("#projects option", has_text="Foxes").wait_for(state="attached")
+    page.click("#export")
+    page.click("#hide")
+    page.locator("#welcome:not([hidden])").wait_for()
+    assert page.locator("#projects option").all_text_contents() in ([], ["New"])
     assert reader.complaints == []
 
 
@@ -312,18 +326,20 @@ def test_letters_act_only_on_a_focused_code_and_can_be_switched_off(reader: Read
     assert page.locator("#plan .code[tabindex='0']").count() == 1
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [320, 1200])
-def test_light_and_dark_wide_and_narrow(reader: Reader, address: str, dark: bool, width: int) -> None:
-    page = ready(reader.open(address, dark=dark, width=width))
+def test_light_and_dark_wide_and_narrow(reader: Reader, address: str) -> None:
+    page = ready(reader.open(address))
+    page.set_viewport_size({"width": 320, "height": 700})
     assert fits_sideways(page)
     page.select_option("#candidates", "2")
     written(page, "The fox who lost his hat", length="")
     page.click(row(0))
     page.locator(".other").first.wait_for()
-    assert fits_sideways(page)
-    assert serious_faults(page) == []
-    assert (style(page, "body", "backgroundColor") == "rgb(22, 24, 28)") is dark
+    for dark, width in ((False, 320), (True, 320), (True, 1200), (False, 1200)):
+        page.emulate_media(color_scheme="dark" if dark else "light")
+        page.set_viewport_size({"width": width, "height": 900})
+        assert fits_sideways(page)
+        assert serious_faults(page) == []
+        assert (style(page, "body", "backgroundColor") == "rgb(22, 24, 28)") is dark
 
 
 def test_two_windows_never_overwrite_each_other(reader: Reader, address: str) -> None:

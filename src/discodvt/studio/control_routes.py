@@ -9,7 +9,7 @@ from pydantic import Field
 from discodvt.studio.edits import AnyEdit, StoryGiven, wish_of
 from discodvt.studio.errands import Errand
 from discodvt.studio.jobs import Jobs
-from discodvt.studio.native import MOST_STORIES, Strict, sampling_params, started
+from discodvt.studio.native import MOST_STORIES, Strict, read_back, sampling_params, started
 from discodvt.studio.scribe import Scribe
 from discodvt.writing.control import aligned, heard
 
@@ -45,7 +45,7 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
     @router.post("/heard")
     async def heard_codes(asked: HeardAsked) -> dict[str, Any]:
         """The story read back by the posterior, code by code against its plan; -1 where there is no text."""
-        found = await scribe.run(lambda: heard(writer, asked.story.as_story()))
+        found = await read_back(scribe, lambda: heard(writer, asked.story.as_story()))
         return {"heard": [each._asdict() for each in found]}
 
     @router.post("/compare")

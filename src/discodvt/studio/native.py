@@ -1,8 +1,9 @@
 """Routes under `/api`. Places of a plan are counted from 0; what is not known is refused with its name."""
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Header
 from fastapi import Request as HttpRequest
@@ -19,6 +20,7 @@ from discodvt.writing.dictionary import CodeDictionary
 
 MOST_PROMPT, MOST_STORY, MOST_STORIES = 4_000, 100_000, 8
 Prompt = Annotated[str, Field(min_length=1, max_length=MOST_PROMPT)]
+T = TypeVar("T")
 Codes = Annotated[list[int], Field(max_length=4096)]
 
 
@@ -124,7 +126,7 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
     @router.post("/plans/read")
     async def read(asked: StoryRead) -> dict[str, Any]:
         """The plan of a text, by the posterior, and the characters each code governs; `story` is what was read."""
-        found = await scribe.run(lambda: writer.read(asked.story, ""))
+        found = await read_back(scribe, lambda: writer.read(asked.story, ""))
         return {"codes": list(found.plan), "segments": [list(each) for each in found.segments], "story": found.text}
 
     @router.post("/plans/alternatives")
@@ -161,6 +163,13 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
         return {"job": job.id, "stopped": True}
 
     return router
+
+
+async def read_back(scribe: Scribe, work: Callable[[], T]) -> T:
+    """Do some work with the posterior; where it is not open yet it is opened beside the batch, which goes on."""
+    if scribe.writer.latent is not None:
+        await asyncio.to_thread(getattr, scribe.writer, "model")
+    return await scribe.run(work)
 
 
 def started(job: Job, accept: str) -> Response:

@@ -15,7 +15,16 @@ from discodvt.report.pages import read_meanings, story_page
 from discodvt.studio.edits import AnyEdit, StoryGiven, wish_of
 from discodvt.studio.errands import Errand, Keeping
 from discodvt.studio.jobs import Jobs
-from discodvt.studio.native import MOST_PROMPT, MOST_STORIES, MOST_STORY, StoriesAsked, Strict, sampling_params, started
+from discodvt.studio.native import (
+    MOST_PROMPT,
+    MOST_STORIES,
+    MOST_STORY,
+    StoriesAsked,
+    Strict,
+    read_back,
+    sampling_params,
+    started,
+)
 from discodvt.studio.projects import Project, Projects, Version
 from discodvt.studio.scribe import Scribe
 from discodvt.web.access import HttpError
@@ -102,7 +111,7 @@ def routes(scribe: Scribe, jobs: Jobs, projects: Projects) -> APIRouter:
     async def heard_codes(id: str, version: str) -> dict[str, Any]:
         """A version read back by the posterior, code by code against its plan."""
         story = _given(projects.get(id).version(version)).as_story()
-        return {"heard": [each._asdict() for each in await scribe.run(lambda: heard(writer, story))]}
+        return {"heard": [each._asdict() for each in await read_back(scribe, lambda: heard(writer, story))]}
 
     @router.post("/{id}/stories", status_code=202)
     async def stories(id: str, asked: StoriesKept, accept: Annotated[str, Header()] = "") -> Response:
@@ -147,7 +156,7 @@ def routes(scribe: Scribe, jobs: Jobs, projects: Projects) -> APIRouter:
         projects.get(id)
         start, end = split_sentences(asked.text.strip())[0] if asked.text.strip() else (0, 0)
         prompt = asked.prompt.strip() or asked.text.strip()[start:end].strip()[:MOST_PROMPT]
-        story = await scribe.run(lambda: writer.read(asked.text, prompt))
+        story = await read_back(scribe, lambda: writer.read(asked.text, prompt))
         record = {
             "id": story.id, "prompt": prompt, "story": story.text, "plan": list(story.plan), "seed": 0, "model": "",
             "finish": "read", "segments": [list(each) for each in story.segments], "index": 0, "kept": 0, "locks": [],
@@ -187,7 +196,7 @@ def _next_seed(project: Project) -> int:
 def _jsonl(project: Project) -> str:
     """Every version as a line of `stories.jsonl`, with `version`, `parent` and `action`."""
     lines = []
-    for version in project.versions:
+    for version in project.versions.values():
         told = {"version": version.id, "parent": version.parent, "action": version.action}
         lines.append(json.dumps({**version.record, **told}, ensure_ascii=False) + "\n")
     return "".join(lines)

@@ -65,20 +65,19 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A tree of versions; `versions` in the order in which they came."""
+    """A tree of versions; `versions` by id, in the order in which they came."""
 
     id: str
     title: str
     head: str | None
     tip: str | None
     revision: int
-    versions: tuple[Version, ...]
+    versions: Mapping[str, Version]
 
     def version(self, id: str) -> Version:
-        for version in self.versions:
-            if version.id == id:
-                return version
-        raise HttpError(404, "no such version in this project", param="version")
+        if id not in self.versions:
+            raise HttpError(404, "no such version in this project", param="version")
+        return self.versions[id]
 
     @property
     def undo(self) -> str | None:
@@ -94,14 +93,14 @@ class Project:
             if parent == self.head:
                 return at
             at = parent
-        made = [version.id for version in self.versions if version.parent == self.head]
+        made = [version.id for version in self.versions.values() if version.parent == self.head]
         return made[-1] if made else None
 
     def as_json(self) -> dict[str, Any]:
         head = self.version(self.head).as_json() if self.head else None
         return {
             "id": self.id, "title": self.title, "head": head, "revision": self.revision, "undo": self.undo,
-            "redo": self.redo, "versions": [version.summary() for version in self.versions],
+            "redo": self.redo, "versions": [version.summary() for version in self.versions.values()],
         }  # fmt: skip
 
 
@@ -140,11 +139,12 @@ class Projects:
             if row is None:
                 raise HttpError(404, "no such project", param="project")
             found = self._connection.execute("SELECT * FROM versions WHERE project = ? ORDER BY number", (id,))
-            versions = tuple(
-                Version(each["id"], each["parent"], json.loads(each["action"]), json.loads(each["record"]),
-                        each["created"])
+            versions = {
+                each["id"]: Version(
+                    each["id"], each["parent"], json.loads(each["action"]), json.loads(each["record"]), each["created"]
+                )
                 for each in found
-            )  # fmt: skip
+            }
         return Project(id, row["title"], row["head"], row["tip"], row["revision"], versions)
 
     def add(self, id: str, parent: str | None, action: Mapping[str, Any], record: Mapping[str, Any]) -> str:

@@ -86,10 +86,10 @@ def test_undo_and_redo_follow_the_path_and_nothing_is_lost(tmp_path: Path) -> No
     assert projects.move(id, first).redo == branch
     assert projects.move(id, second).redo == third  # jumped to: its newest child
     assert projects.move(id, None).redo == first
-    assert [each.id for each in projects.get(id).versions] == [first, second, third, branch]
+    assert list(projects.get(id).versions) == [first, second, third, branch]
     projects.close()
     again = Projects(tmp_path)
-    assert [each.id for each in again.get(id).versions] == [first, second, third, branch]
+    assert list(again.get(id).versions) == [first, second, third, branch]
     again.hide(id)
     assert again.listing() == []
     with pytest.raises(HttpError, match="no such project"):
@@ -159,7 +159,7 @@ while True:
         process.kill()
         told += [line.split() for line in process.stdout]
     projects = Projects(tmp_path)
-    kept = [version.id for version in projects.get(told[0][0]).versions]
+    kept = list(projects.get(told[0][0]).versions)
     assert [version for _, version in told] == kept[: len(told)]
     assert len(kept) <= len(told) + 1
     projects.close()

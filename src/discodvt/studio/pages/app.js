@@ -111,6 +111,8 @@ const act = {
     await list();
     say(`Read: ${count(head().plan.length, "code")}${head().cut ? "; the text was longer than the model reads" : ""}.`);
   }),
+  rename: title => guarded(async () => { opened(await ask("PUT", base(), { title })); await list(); }),
+  hide: () => guarded(async () => { await ask("DELETE", base()); opened(null); await list(); say("Removed from the list; the data file still has it."); }),
   newProject() { opened(null); at("prompt").value = ""; at("prompt").focus(); },
   openProject: id => guarded(async () => opened(await ask("GET", `/api/projects/${id}`))),
   try(prompt) { at("prompt").value = prompt; act.write(); },

@@ -1,4 +1,4 @@
-// Dialogs: read a text, export.
+// Dialogs: read a text, export, rename and remove a project.
 import { at } from "./dom.js";
 
 export function wireDialogs(act, project) {
@@ -11,8 +11,15 @@ export function wireDialogs(act, project) {
     at("import-form").reset();
     act.readText(text, prompt);
   });
+  at("rename-form").addEventListener("submit", event => {
+    event.preventDefault();
+    at("export-dialog").close();
+    act.rename(at("rename").value.trim());
+  });
+  at("hide").addEventListener("click", () => { at("export-dialog").close(); act.hide(); });
   at("export").addEventListener("click", () => {
-    const { id, head } = project();
+    const { id, head, title } = project();
+    at("rename").value = title;
     for (const kind of ["text", "html", "jsonl"]) at(`export-${kind}`).href = `/api/projects/${id}/export/${kind}?version=${head.id}`;
     at("export-dialog").showModal();
   });

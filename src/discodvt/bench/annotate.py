@@ -21,12 +21,14 @@ from discodvt.errors import BadRequest, WorkFailed
 FEW, MANY = 1_000, 20_000
 
 
-def bench_annotate(corpus: Path | None = None, *, rounds: int = 3, scale: float = 1.0) -> list[BenchRow]:
+def bench_annotate(corpus: Path | None = None, *, rounds: int = 3, scale: float = 1.0) -> Iterator[BenchRow]:
     """The rows; `corpus` gives the text (else shuffled sentences of the sample story), `scale` shrinks the work."""
     stories = _stories(corpus)
     sample = _until(stories, words=round(40_000 * scale))
     workload = sample + _until(stories, words=round(360_000 * scale))
-    return [_overhead(sample, rounds), _workers(workload, rounds), _memory(scale)]
+    yield _overhead(sample, rounds)
+    yield _workers(workload, rounds)
+    yield _memory(scale)
 
 
 def _overhead(texts: list[str], rounds: int) -> BenchRow:

@@ -2,137 +2,195 @@
 
 Hugging Face `generate` for the writer, a random BART-base and two random Llamas (7.5M parameters, and the shape of
 SmolLM2-135M); CTranslate2, where it is installed, for plain models (`bench.rivals`). Both sides take prompts and plans,
-give texts, draw from the nucleus of 0.9, and have the same number of threads. Their draws differ, so lengths are forced
-on both: one length, but at batch 32 against Hugging Face a list of lengths, those at which the model's own stories end
-(for a random model, a spread like that of short stories).
+give texts, draw from the nucleus of 0.9, and have one thread, whose CPU time is measured. Their draws differ, so
+lengths are forced on both: one length, but at batch 32 against Hugging Face a list of lengths, those at which the
+model's own stories end (for a random model, a spread like that of short stories).
 """
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from subprocess import run
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from discodvt.bench.random_writers import BASE, LLAMA, NANO, PROMPTS, SMOL, random_writer
 from discodvt.bench.rivals import STORY_TOKENS, ctranslate2_work, hugging_face, ours
-from discodvt.bench.rows import BenchRow, interleave, ratio_row
+from discodvt.bench.rows import BenchRow, interleave, ratio_row, unmeasured_row
 from discodvt.checkpoints import STORYTELLER
 from discodvt.data.subwords import as_input
 from discodvt.errors import WorkFailed
 from discodvt.writing import Request, SamplingParams, Story, StoryWriter
 
-BASE_TOKENS, STORIES = 16, 200
+BASE_TOKENS, STORIES, WARM_UP = 16, 24, 4
+ROWS = 12  # that take long: each gets such a share of the time
 Works = list[Callable[[], object]]
 
 
-def bench_generate(model: str | None = None, *, rounds: int = 3, scale: float = 1.0) -> list[BenchRow]:
-    """The rows, for a writer's directory, else the storyteller that ships, else a random model of its shape."""
-    with TemporaryDirectory() as scratch:
-        directory = Path(model) if model else STORYTELLER
-        if not model and not directory.exists():
-            directory = random_writer(Path(scratch) / "random-nano", NANO, planned=True)
-        writer = StoryWriter.from_pretrained(directory)
-        tokens = max(8, round(STORY_TOKENS * scale))
-        rows: list[BenchRow | None] = [
-            _one_length(writer, 1, tokens, rounds, at_least=2.5),
-            _own_lengths(writer, rounds, scale),
-            _int8(writer, 1, tokens, rounds),
-            _start_up(directory, rounds),
-            _determinism(writer, scale),
+class Measured(NamedTuple):
+    numerator: Sequence[float]
+    denominator: Sequence[float]
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """A row to be measured."""
+
+    name: str
+    measure: Callable[[], Measured]
+    at_most: float | None = None
+    at_least: float | None = None
+
+    def row(self, why_not: str = "") -> BenchRow:
+        if why_not:
+            return unmeasured_row(self.name, why_not, at_most=self.at_most, at_least=self.at_least)
+        try:
+            numerator, denominator, note = self.measure()
+        except ModuleNotFoundError as error:
+            return self.row(f"{error.name} is not installed (extra dev)")
+        return ratio_row(self.name, numerator, denominator, at_most=self.at_most, at_least=self.at_least, note=note)
+
+
+def bench_generate(
+    model: str | None = None, *, rounds: int = 3, scale: float = 1.0, minutes: float = 4.0
+) -> Iterator[BenchRow]:
+    """The rows as they are measured, for a writer's directory or the storyteller that ships; none is begun too late."""
+    ends, why_not = time.monotonic() + 60 * minutes, ""
+    with TemporaryDirectory() as scratch, _threads(1):
+        bench = WritingBench(model, Path(scratch), rounds=rounds, scale=scale, seconds=60 * minutes / ROWS)
+        for promise in bench.promises():
+            if time.monotonic() > ends:
+                why_not = f"the {minutes:g} minutes (--minutes) were over"
+            yield promise.row(why_not)
+
+
+class WritingBench:
+    """The promises, and the writers they are measured with, of which one is kept at a time."""
+
+    def __init__(self, model: str | None, scratch: Path, *, rounds: int, scale: float, seconds: float) -> None:
+        """`seconds` of the wall clock, after which a row begins no further round."""
+        self._scratch, self._rounds, self._scale, self._seconds = scratch, rounds, scale, seconds
+        self._own = Path(model) if model else STORYTELLER
+        if not model and not self._own.exists():
+            self._own = random_writer(scratch / "random-nano", NANO, planned=True)
+        self._writer = lru_cache(maxsize=1)(self._open)
+
+    def promises(self) -> list[Promise]:
+        own, llama, nano, smol, base = (
+            self._own.name, "random-llama-7.5m", "random-bart-nano", "random-llama-135m", "random-bart-base"
+        )  # fmt: skip
+        tokens, few = (max(4, round(count * self._scale)) for count in (STORY_TOKENS, BASE_TOKENS))
+        return [
+            self._hugging_face(llama, 1, tokens, at_least=3),
+            self._hugging_face(llama, 32, None, at_least=3),
+            self._ctranslate2(llama, 1, tokens, at_most=1.0),
+            self._ctranslate2(llama, 32, tokens, at_most=0.5),
+            self._ctranslate2(nano, 1, tokens, at_most=1.0),
+            self._ctranslate2(nano, 32, tokens, at_most=0.5),
+            self._hugging_face(smol, 8, few, at_least=1.2),
+            self._hugging_face(base, 8, few, at_least=1.5),
+            self._int8(base, 8, few),
+            self._hugging_face(own, 1, tokens, at_least=2.5),
+            self._hugging_face(own, 32, None, at_least=3),
+            self._int8(own, 1, tokens),
+            Promise(name="stories that differ / stories", measure=self._differing_stories, at_most=0.001),
+            Promise(name="discodvt generate / imports", measure=self._start_up, at_most=2),
         ]
-        llama = StoryWriter.from_pretrained(random_writer(Path(scratch) / "random-llama-7.5m", LLAMA, planned=False))
-        rows += [_one_length(llama, 1, tokens, rounds, at_least=3), _own_lengths(llama, rounds, scale)]
-        nano = StoryWriter.from_pretrained(random_writer(Path(scratch) / "random-bart-nano", NANO, planned=False))
-        for plain in (nano, llama):
-            rows += [_ctranslate2(plain, 1, tokens, rounds, at_most=1.0)]
-            rows += [_ctranslate2(plain, max(2, round(32 * scale)), tokens, rounds, at_most=0.5)]
-        tokens = max(4, round(BASE_TOKENS * scale))
-        base = StoryWriter.from_pretrained(random_writer(Path(scratch) / "random-bart-base", BASE, planned=False))
-        rows += [_one_length(base, 8, tokens, rounds, at_least=1.5), _int8(base, 8, tokens, rounds)]
-        del base
-        smol = StoryWriter.from_pretrained(random_writer(Path(scratch) / "random-llama-135m", SMOL, planned=False))
-        rows += [_one_length(smol, 8, tokens, rounds, at_least=1.2)]
-    return [row for row in rows if row is not None]
 
+    def _hugging_face(self, name: str, batch: int, tokens: int | None, *, at_least: float) -> Promise:
+        """Stories of one length, or of their own lengths: theirs wait for the longest, ours go on with fewer."""
 
-def _one_length(writer: StoryWriter, stories: int, tokens: int, rounds: int, *, at_least: float) -> BenchRow:
-    """A batch of stories of one length."""
-    lengths = [tokens] * stories
-    works: Works = [partial(hugging_face, writer, lengths, stories), partial(ours, writer, lengths, stories)]
-    interleave(works, 1)  # warm up
-    theirs, mine = interleave(works, rounds)
-    name = f"Hugging Face / writer, {writer.name}, batch {stories}"
-    return ratio_row(name, theirs, mine, at_least=at_least, note=_speed(lengths, mine))
+        def measure() -> Measured:
+            writer = self._writer(name)
+            lengths = self._own_lengths(writer, batch) if tokens is None else [tokens] * batch
+            theirs, mine = self._timed([partial(work, writer, rows=batch) for work in (hugging_face, ours)], lengths)
+            return Measured(theirs, mine, _speed(lengths, mine))
 
+        return Promise(name=f"Hugging Face / writer, {name}, batch {batch}", measure=measure, at_least=at_least)
 
-def _own_lengths(writer: StoryWriter, rounds: int, scale: float) -> BenchRow:
-    """32 stories that end where they end: theirs wait for the longest, ours go on with fewer."""
-    stories = max(2, round(32 * scale))
-    longest = writer.lengths.max_tokens
-    if writer.name.startswith("random"):
-        lengths = np.clip(np.random.default_rng(0).lognormal(5.1, 0.35, stories), 20, longest).astype(int).tolist()
-    else:
+    def _ctranslate2(self, name: str, batch: int, tokens: int, *, at_most: float) -> Promise:
+        """Stories of one length against CTranslate2 in float32."""
+
+        def measure() -> Measured:
+            writer = self._writer(name)
+            theirs = ctranslate2_work(writer, self._scratch / f"ctranslate2-{name}")
+            mine, other = self._timed([partial(ours, writer, rows=batch), theirs], [tokens] * batch)
+            return Measured(mine, other, _speed([tokens] * batch, mine))
+
+        return Promise(name=f"writer / CTranslate2, {name}, batch {batch}", measure=measure, at_most=at_most)
+
+    def _int8(self, name: str, batch: int, tokens: int) -> Promise:
+        def measure() -> Measured:
+            writer = self._writer(name)
+            quantised = StoryWriter.from_pretrained(writer.directory, int8=True, device="cpu")
+            exact, small = self._timed(
+                [partial(ours, each, rows=batch) for each in (writer, quantised)], [tokens] * batch
+            )
+            return Measured(exact, small, _speed([tokens] * batch, small))
+
+        return Promise(name=f"float32 / int8, {name}, batch {batch}", measure=measure)
+
+    def _start_up(self) -> Measured:
+        """`discodvt generate` from its start to the end of a story, against importing torch and transformers."""
+        program = [sys.executable, "-m", "discodvt", "generate", PROMPTS[0], "--model", str(self._own), "--json"]
+        works = [partial(_succeed, program), partial(_succeed, [sys.executable, "-c", "import torch, transformers"])]
+        interleave(works, 1)
+        whole, imports = interleave(works, self._rounds, seconds=self._seconds)
+        return Measured(whole, imports, "a whole story, not its first words")
+
+    def _differing_stories(self) -> Measured:
+        """The share of stories that differ over batch sizes, one and two threads, streamed or not."""
+        writer, stories = self._writer(self._own.name), max(4, round(STORIES * self._scale))
+        longest = writer.lengths.max_tokens
+        params = SamplingParams(max_tokens=max(8, min(longest, round(longest * self._scale))))
+        requests = [Request(PROMPTS[n % len(PROMPTS)], index=n) for n in range(stories)]
+        written = [_in_order(writer, requests, params, size) for size in (1, 7, 32)]
+        written += [[_streamed(writer, request, params) for request in requests]]
+        with _threads(2):
+            written += [_in_order(writer, requests, params, size) for size in (7, 32)]
+        expected, *others = written
+        different, compared = sum(_differing(each, expected) for each in others), len(others) * stories
+        note = f"{different} of {compared:,} differ from batch 1: batch 7, 32 and streamed; 7, 32 with two threads"
+        return Measured([different], [compared], note)
+
+    def _open(self, name: str) -> StoryWriter:
+        shapes = {
+            "random-llama-7.5m": LLAMA,
+            "random-bart-nano": NANO,
+            "random-llama-135m": SMOL,
+            "random-bart-base": BASE,
+        }
+        directory = self._own
+        if name != self._own.name:
+            directory = random_writer(self._scratch / name, shapes[name], planned=False)
+        return StoryWriter.from_pretrained(directory)
+
+    def _own_lengths(self, writer: StoryWriter, stories: int) -> list[int]:
+        """The lengths at which its stories end."""
+        longest = writer.lengths.max_tokens
+        if writer.name.startswith("random"):
+            drawn = np.random.default_rng(0).lognormal(5.1, 0.35, stories) * self._scale
+            lengths: list[int] = np.clip(drawn, 4, longest).astype(int).tolist()
+            return lengths
         requests = [Request(PROMPTS[n % len(PROMPTS)], index=n) for n in range(stories)]
         written = sorted(writer.write_many(requests), key=lambda story: story.index)
-        lengths = [min(longest, len(writer.tokenizer(as_input(story.text)).input_ids) - 1) for story in written]
-    works: Works = [partial(hugging_face, writer, lengths, 32), partial(ours, writer, lengths, 32)]
-    theirs, mine = interleave(works, rounds)
-    note = f"{_speed(lengths, mine)}, {min(lengths)} to {max(lengths)} subwords"
-    return ratio_row(f"Hugging Face / writer, {writer.name}, batch 32", theirs, mine, at_least=3, note=note)
+        ends = (len(writer.tokenizer(as_input(story.text)).input_ids) - 1 for story in written)
+        return [max(4, min(longest, round(end * self._scale))) for end in ends]
 
-
-def _ctranslate2(writer: StoryWriter, stories: int, tokens: int, rounds: int, *, at_most: float) -> BenchRow | None:
-    """Stories of one length against CTranslate2 in float32; no row where it is not installed."""
-    with TemporaryDirectory() as converted:
-        theirs = ctranslate2_work(writer, stories, tokens, Path(converted))
-        if theirs is None:
-            return None
-        works: Works = [partial(ours, writer, [tokens] * stories, stories), theirs]
-        interleave(works, 1)
-        mine, other = interleave(works, rounds)
-    name = f"writer / CTranslate2, {writer.name}, batch {stories}"
-    return ratio_row(name, mine, other, at_most=at_most, note=_speed([tokens] * stories, mine))
-
-
-def _int8(writer: StoryWriter, stories: int, tokens: int, rounds: int) -> BenchRow:
-    quantised = StoryWriter.from_pretrained(writer.directory, int8=True, device="cpu")
-    lengths = [tokens] * stories
-    works = [partial(ours, each, lengths, stories) for each in (writer, quantised)]
-    interleave(works, 1)
-    exact, small = interleave(works, rounds)
-    return ratio_row(f"float32 / int8, {writer.name}, batch {stories}", exact, small, note=_speed(lengths, small))
-
-
-def _start_up(directory: Path, rounds: int) -> BenchRow:
-    """`discodvt generate` from its start to the end of a story, against importing torch and transformers."""
-    program = [sys.executable, "-m", "discodvt", "generate", PROMPTS[0], "--model", str(directory), "--json"]
-    works = [partial(_succeed, program), partial(_succeed, [sys.executable, "-c", "import torch, transformers"])]
-    interleave(works, 1)
-    whole, imports = interleave(works, rounds)
-    return ratio_row(
-        "discodvt generate / imports", whole, imports, at_most=2, note="a whole story, not its first words"
-    )
-
-
-def _determinism(writer: StoryWriter, scale: float) -> BenchRow:
-    """The share of stories that differ over batch sizes, one and two threads, streamed or not."""
-    stories = max(4, round(STORIES * scale))
-    params = SamplingParams(max_tokens=max(8, min(writer.lengths.max_tokens, round(writer.lengths.max_tokens * scale))))
-    requests = [Request(PROMPTS[n % len(PROMPTS)], index=n) for n in range(stories)]
-    written: list[list[Story]] = []
-    for threads in (1, 2):
-        with _threads(threads):
-            written += [_in_order(writer, requests, params, size) for size in (1, 7, 32)]
-            written += [[_streamed(writer, request, params) for request in requests]]
-    expected, *others = written
-    different, compared = sum(_differing(each, expected) for each in others), len(others) * stories
-    note = f"{different} of {compared:,} differ from batch 1, 1 thread: batch 1, 7, 32 and streamed, 1 and 2 threads"
-    return ratio_row("stories that differ / stories", [different], [compared], at_most=0.001, note=note)
+    def _timed(self, works: Sequence[Callable[[list[int]], object]], lengths: list[int]) -> list[list[float]]:
+        """CPU seconds of each work on stories of these lengths."""
+        for work in works:
+            work([WARM_UP] * len(lengths))
+        whole: Works = [partial(work, lengths) for work in works]
+        return interleave(whole, self._rounds, seconds=self._seconds, clock=time.process_time)
 
 
 def _in_order(writer: StoryWriter, requests: Sequence[Request], params: SamplingParams, size: int) -> list[Story]:
@@ -152,7 +210,8 @@ def _differing(stories: Sequence[Story], expected: Sequence[Story]) -> int:
 
 
 def _speed(lengths: Sequence[int], seconds: Sequence[float]) -> str:
-    return f"{sum(lengths) / min(seconds):,.0f} subwords/s, {torch.get_num_threads()} threads"
+    spread = f"{min(lengths)} to {max(lengths)}" if len(set(lengths)) > 1 else f"{lengths[0]}"
+    return f"{sum(lengths) / min(seconds):,.0f} subwords/s, stories of {spread}"
 
 
 def _succeed(command: Sequence[str]) -> None:

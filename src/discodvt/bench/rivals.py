@@ -56,24 +56,21 @@ def hugging_face(writer: StoryWriter, lengths: Sequence[int], rows: int) -> list
     return texts
 
 
-def ctranslate2_work(
-    writer: StoryWriter, stories: int, tokens: int, scratch: Path
-) -> Callable[[], list[list[int]]] | None:
-    """Stories of one length by CTranslate2 in float32, from a plain model; None where it is not installed."""
-    try:
-        import ctranslate2
-        from ctranslate2.converters import TransformersConverter
-    except ImportError:
-        return None
-    TransformersConverter(str(writer.directory)).convert(str(scratch), force=True)
+def ctranslate2_work(writer: StoryWriter, converted: Path) -> Callable[[Sequence[int]], list[list[int]]]:
+    """What makes stories of one length by CTranslate2 in float32, from a plain model, which is converted to there."""
+    import ctranslate2
+    from ctranslate2.converters import TransformersConverter
+
+    if not converted.exists():
+        TransformersConverter(str(writer.directory)).convert(str(converted))
     settings: dict[str, Any] = {"compute_type": "float32", "inter_threads": 1, "intra_threads": torch.get_num_threads()}
     drawing: dict[str, Any] = {"sampling_topk": 0, "sampling_topp": 0.9, "return_scores": False}
     tokenizer: Any = writer.tokenizer
-    engine = writer.generator_engine
-    prompts = [writer.prompt_ids(request.prompt) for request in requests(writer, stories)]
-    start = tokenizer.convert_ids_to_tokens([engine.start])
+    start = tokenizer.convert_ids_to_tokens([writer.generator_engine.start])
 
-    def translate() -> list[list[int]]:
+    def translate(lengths: Sequence[int]) -> list[list[int]]:
+        tokens = lengths[0]
+        prompts = [writer.prompt_ids(request.prompt) for request in requests(writer, len(lengths))]
         texts = [tokenizer.convert_ids_to_tokens(prompt) for prompt in prompts]
         if writer.engine == "bart":
             done = model.translate_batch(
@@ -87,7 +84,7 @@ def ctranslate2_work(
         return [each.sequences_ids[0] for each in done]
 
     model: Any = (ctranslate2.Translator if writer.engine == "bart" else ctranslate2.Generator)(
-        str(scratch), **settings
+        str(converted), **settings
     )
     return translate
 

@@ -6,36 +6,57 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 
 @dataclass(frozen=True, slots=True)
 class BenchRow:
-    """One promise and what was measured: the ratio's median and range over the rounds."""
+    """One promise and what was measured: the ratio's median and range over the rounds; None: not measured."""
 
     name: str
-    ratio: float
-    low: float
-    high: float
+    ratio: float | None
+    low: float | None
+    high: float | None
     promise: str
-    kept: bool | None  # None: a figure reported without a promise
+    kept: bool | None  # None: a figure reported without a promise, or none measured
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    def as_line(self) -> Text:
+        """The row for a terminal."""
+        marks = {True: ("kept    ", "green"), False: ("broken  ", "red"), None: ("        ", "")}
+        measured = "not measured"
+        if self.ratio is not None:
+            measured = f"{self.ratio:6.2f}  ({self.low:.2f} to {self.high:.2f})"
+        return Text.assemble(
+            marks[self.kept], f"{measured:24}  {self.promise:15}  {self.name}", (f"  {self.note}", "dim")
+        )
 
-def interleave(works: Sequence[Callable[[], object]], rounds: int) -> list[list[float]]:
-    """Seconds of each work in each round; the works take turns and the order turns too, so noise falls on all alike."""
-    seconds: list[list[float]] = [[] for _ in works]
+
+def interleave(
+    works: Sequence[Callable[[], object]],
+    rounds: int,
+    *,
+    seconds: float | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[list[float]]:
+    """Seconds of each work in each round; the works take turns and the order turns too, so noise falls on all alike.
+
+    After so many seconds no further round is begun. `time.process_time` as the clock leaves out what others compute.
+    """
+    taken: list[list[float]] = [[] for _ in works]
+    ends = None if seconds is None else time.monotonic() + seconds
     for turn in range(rounds):
+        if turn and ends is not None and time.monotonic() > ends:
+            break
         order = range(len(works)) if turn % 2 == 0 else reversed(range(len(works)))
         for which in order:
-            started = time.perf_counter()
+            started = clock()
             works[which]()
-            seconds[which].append(time.perf_counter() - started)
-    return seconds
+            taken[which].append(clock() - started)
+    return taken
 
 
 def ratio_row(
@@ -50,23 +71,24 @@ def ratio_row(
 ) -> BenchRow:
     """The median over rounds of numerator / denominator, held against a bound."""
     ratios = sorted(a / b for a, b in zip(numerator, denominator, strict=True))
-    value = median(ratios)
-    promise, kept = "reported", None
+    value, kept = median(ratios), None
     if at_most is not None:
-        promise, kept = f"at most {at_most:g}", value <= at_most
+        kept = value <= at_most
     elif at_least is not None:
-        promise, kept = f"at least {at_least:g}", value >= at_least
+        kept = value >= at_least
     elif within is not None:
-        promise, kept = f"1 ± {within:g}", abs(value - 1) <= within
-    return BenchRow(name, value, ratios[0], ratios[-1], promise, kept, note)
+        kept = abs(value - 1) <= within
+    return BenchRow(name, value, ratios[0], ratios[-1], _promise(at_most, at_least, within), kept, note)
 
 
-def table(title: str, rows: Sequence[BenchRow]) -> Table:
-    view = Table(title=title, title_justify="left")
-    for heading in ("row", "ratio", "range", "promise", "", "note"):
-        view.add_column(heading, overflow="fold")
-    marks = {True: Text("kept", "green"), False: Text("broken", "red"), None: Text()}
-    for row in rows:
-        spread = f"{row.low:.2f} to {row.high:.2f}"
-        view.add_row(row.name, f"{row.ratio:.2f}", spread, row.promise, marks[row.kept], row.note)
-    return view
+def unmeasured_row(name: str, why: str, *, at_most: float | None = None, at_least: float | None = None) -> BenchRow:
+    """A promise that could not be measured, and why."""
+    return BenchRow(name, None, None, None, _promise(at_most, at_least), None, why)
+
+
+def _promise(at_most: float | None, at_least: float | None, within: float | None = None) -> str:
+    if at_most is not None:
+        return f"at most {at_most:g}"
+    if within is not None:
+        return f"1 ± {within:g}"
+    return "reported" if at_least is None else f"at least {at_least:g}"

@@ -2,7 +2,7 @@
 
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -73,21 +73,20 @@ WORKLOADS = {
 }
 
 
-def bench_train(corpus: Path | None = None, *, rounds: int = 5, scale: float = 1.0) -> list[BenchRow]:
+def bench_train(corpus: Path | None = None, *, rounds: int = 5, scale: float = 1.0) -> Iterator[BenchRow]:
     """The rows; `corpus` gives the lengths for the padding (else a spread like that of short stories)."""
-    rows = []
     for name, load in WORKLOADS.items():
         plain, ours = make_step(name, planned=False, scale=scale), make_step(name, planned=True, scale=scale)
         interleave([plain, ours], 1)  # warm up
         alone, whole = interleave([plain, ours], rounds)
         speed = max(1, round(load.stories * scale)) * load.story_tokens / min(whole)
         note = f"{speed:,.0f} tokens/s, {torch.get_num_threads()} threads"
-        rows.append(ratio_row(f"stage-1 step / plain step, {name}", whole, alone, at_most=load.at_most, note=note))
+        yield ratio_row(f"stage-1 step / plain step, {name}", whole, alone, at_most=load.at_most, note=note)
         del plain, ours
         memory = [_peak_memory(name, planned=planned, scale=scale) for planned in (True, False)]
         peaks = " and ".join(f"{peak / 2**20:,.0f}" for peak in memory)
-        rows.append(ratio_row(f"peak memory, {name}", memory[:1], memory[1:], note=f"{peaks} MiB"))
-    return [*rows, _padding(corpus)]
+        yield ratio_row(f"peak memory, {name}", memory[:1], memory[1:], note=f"{peaks} MiB")
+    yield _padding(corpus)
 
 
 def make_step(name: str, *, planned: bool, scale: float) -> Callable[[], None]:

@@ -1,6 +1,6 @@
 """`discodvt bench`: measure each speed and memory promise of the project, as ratios in one run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,12 +64,13 @@ def generate(
     ] = None,
     rounds: Rounds = 3,
     scale: Scale = 1.0,
+    minutes: Annotated[float, typer.Option(min=0.0, help="Begin no further row after so many minutes.")] = 4.0,
     json: Json = False,
 ) -> None:
-    """Writing against Hugging Face `generate`, int8, start-up, and stories that depend on their batch."""
+    """Writing against Hugging Face and CTranslate2, int8, start-up, and stories that depend on their batch."""
     from discodvt.bench.generate import bench_generate
 
-    _report("generate", bench_generate(model, rounds=rounds, scale=scale), as_json=json)
+    _report("generate", bench_generate(model, rounds=rounds, scale=scale, minutes=minutes), as_json=json)
 
 
 @app.command("serve")
@@ -102,10 +103,11 @@ def scale(
     _report("scale", bench_scale(model, scale=scale), as_json=json)
 
 
-def _report(title: str, rows: Sequence["BenchRow"], *, as_json: bool) -> None:
-    from discodvt.bench.rows import table
-
+def _report(title: str, rows: Iterable["BenchRow"], *, as_json: bool) -> None:
+    """Each row as soon as it is measured; JSON at the end."""
     if as_json:
         print_json([row.as_dict() for row in rows])
-    else:
-        out.print(table(title, rows))
+        return
+    out.print(f"bench {title}: ratio (range over rounds), promise, row")
+    for row in rows:
+        out.print(row.as_line())

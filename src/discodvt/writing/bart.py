@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
-from discodvt.writing.engine import WINDOW, Cache, Engine, KVStore, Vocabulary, whole_windows
+from discodvt.writing.engine import Cache, Engine, KVStore, Vocabulary
 from discodvt.writing.layers import Linear, Norm, activation, fused, kernels_for, linear, norm
 
 _OFFSET = 2  # BART's position 0 is row 2 of its table
@@ -142,25 +142,23 @@ class Decoder:
 
     def step(self, cache: "BartCache", last: Sequence[int], positions: Sequence[int]) -> Tensor:
         """The last symbols of the first B rows, and how many each has, to logits [B, V] of the next."""
-        count, window = len(last), whole_windows(max(positions) + 1)
+        count, story, prompts = len(last), cache.story, cache.prompts
+        story.ensure(count, max(positions) + 1)
         rows: Any = 0  # a single row is addressed by numbers, which is faster than by tensors of one number
         places: Any = positions[0]
         if count > 1:
             rows, places = torch.tensor([list(range(count)), list(positions)], device=cache.control.device)
-        mask, prompt_mask = cache.story.mask(places, window), cache.prompt_mask[:count, None, None]
+        mask, prompt_mask = story.mask(places), cache.prompt_mask[:count, None]
         symbols = torch.tensor(last, device=cache.control.device)
         heads = (count, -1, self.heads, self.width // self.heads)
         x = self._norm(F.embedding(symbols, self._embedding) + cache.control[rows, places])
-        views = zip(self.layers, cache.story.view(count, window), cache.prompts.view(count, cache.reads), strict=True)
-        for layer, (stored, keys, values), (_, prompt_keys, prompt_values) in views:
-            qkv = layer.qkv(x).view(heads)
-            stored[:, rows, :, places] = qkv[:, 1:]
-            mixed = F.scaled_dot_product_attention(qkv[:, 0, :, None], keys, values, attn_mask=mask)
-            x = layer.self_norm(x + layer.self_out(mixed.reshape(count, self.width)))
-            query = layer.query(x).view(heads)  # [B, 1, H, D / H]
-            query = query.transpose(1, 2)
-            mixed = F.scaled_dot_product_attention(query, prompt_keys, prompt_values, attn_mask=prompt_mask)
-            x = layer.cross_norm(x + layer.cross_out(mixed.reshape(count, self.width)))
+        for number, layer in enumerate(self.layers):
+            query, keys, values = layer.qkv(x).view(heads).unbind(1)
+            story.keys[number][rows, :, :, places] = keys
+            story.values[number][rows, :, places] = values
+            x = layer.self_norm(x + layer.self_out(story.attend(number, query, mask)))
+            query = layer.query(x).view(heads)[:, 0]
+            x = layer.cross_norm(x + layer.cross_out(prompts.attend(number, query, prompt_mask)))
             x = layer.final_norm(x + layer.down(self._activation(layer.up(x))))
         return self._head(x)
 
@@ -169,16 +167,18 @@ class Decoder:
         count = len(told)
         heads = (count, -1, self.heads, self.width // self.heads)
         symbols = torch.tensor(told, device=cache.control.device)
-        prompts = cache.prompts.view(row + 1, cache.reads)
         x = self._norm(F.embedding(symbols, self._embedding) + cache.control[row, :count])
-        for layer, stored, (_, keys, values) in zip(self.layers, cache.story.layers, prompts, strict=True):
-            query, *kv = layer.qkv(x).view(heads).permute(1, 2, 0, 3)  # each [H, S, D / H]
-            stored[:, row, :, :count] = torch.stack(kv)
-            mixed = F.scaled_dot_product_attention(query[None], kv[0][None], kv[1][None], is_causal=True)[0]
+        for number, layer in enumerate(self.layers):
+            query, keys, values = layer.qkv(x).view(heads).permute(1, 2, 0, 3)  # each [H, S, D / H]
+            cache.story.keys[number][row, :, :, :count] = keys.transpose(1, 2)
+            cache.story.values[number][row, :, :count] = values
+            mixed = F.scaled_dot_product_attention(query[None], keys[None], values[None], is_causal=True)[0]
             x = layer.self_norm(x + layer.self_out(mixed.transpose(0, 1).reshape(count, self.width)))
             query = layer.query(x).view(heads).permute(1, 2, 0, 3)  # [1, H, S, D / H]
+            keys, values = (each[number][row, None] for each in (cache.prompts.keys, cache.prompts.values))
+            keys = keys.transpose(2, 3)
             mask = cache.prompt_mask[row, None, None, None]
-            mixed = F.scaled_dot_product_attention(query, keys[row, None], values[row, None], attn_mask=mask)
+            mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
             x = layer.cross_norm(x + layer.cross_out(mixed[0].transpose(0, 1).reshape(count, self.width)))
             x = layer.final_norm(x + layer.down(self._activation(layer.up(x))))
 
@@ -188,24 +188,20 @@ class BartCache(Cache):
 
     def __init__(self, bart: "Bart", rows: int, length: int) -> None:
         decoder = bart.decoder
-        store = partial(KVStore, len(decoder.layers), decoder.heads, decoder.width // decoder.heads, rows=rows)
-        self._bart, like = bart, decoder.positions
-        self.story, self.prompts = store(length=length, like=like), store(length=WINDOW, like=like)
-        self.control = like.new_zeros(rows, self.story.length, decoder.width)
-        self.prompt_mask = like.new_zeros(rows, self.reads)
-
-    @property
-    def reads(self) -> int:
-        """Places for the symbols of a prompt."""
-        return self.prompts.length
+        depth, heads, width = len(decoder.layers), decoder.heads, decoder.width // decoder.heads
+        store = partial(KVStore, depth, heads, width, queries=heads, rows=rows, like=decoder.positions)
+        self._bart, self.story, self.prompts = bart, store(), store()
+        self.control = decoder.positions.new_zeros(rows, length, decoder.width)
+        self.prompt_mask = decoder.positions.new_zeros(rows, self.prompts.length)
 
     def add_row(self, row: int, prompt: Sequence[int], latent: Tensor | None, told: Sequence[int], most: int) -> None:
         decoder = self._bart.decoder
-        self._ensure(row + 1, most, len(prompt))
+        self._ensure(row + 1, most, told=len(told), prompt=len(prompt))
         with kernels_for(len(prompt) * self._bart.encoder.size):
             states = self._bart.encoder(torch.tensor(prompt, device=self.control.device))
-            for stored, layer in zip(self.prompts.layers, decoder.prompt(states), strict=True):
-                stored[:, row, :, : len(prompt)] = layer
+            for number, (keys, values) in enumerate(decoder.prompt(states)):
+                self.prompts.keys[number][row, :, :, : len(prompt)] = keys.transpose(1, 2)
+                self.prompts.values[number][row, :, : len(prompt)] = values
         self.prompt_mask[row] = float("-inf")
         self.prompt_mask[row, : len(prompt)] = 0.0
         positions = decoder.positions[:most]
@@ -224,13 +220,15 @@ class BartCache(Cache):
         with kernels_for(len(last) * self._bart.decoder.size):
             return self._bart.decoder.step(self, last, positions)
 
-    def _ensure(self, rows: int, length: int, reads: int) -> None:
+    def _ensure(self, rows: int, most: int, *, told: int, prompt: int) -> None:
         """Make room for more rows, or for a story or prompt longer than all before it."""
-        if self.story.ensure(rows, length):
-            added = self.story.rows - len(self.control), self.story.length - self.control.shape[1]
+        self.story.ensure(rows, told)
+        self.prompts.ensure(self.story.rows, prompt)
+        added = self.story.rows - len(self.control), max(0, most - self.control.shape[1])
+        if any(added):
             self.control = F.pad(self.control, (0, 0, 0, added[1], 0, added[0]))
-        if self.prompts.ensure(self.story.rows, reads):
-            added = self.prompts.rows - len(self.prompt_mask), self.reads - self.prompt_mask.shape[1]
+        added = self.prompts.rows - len(self.prompt_mask), self.prompts.length - self.prompt_mask.shape[1]
+        if any(added):
             self.prompt_mask = F.pad(self.prompt_mask, (0, added[1], 0, added[0]), value=float("-inf"))
 
 

@@ -2,8 +2,9 @@
 
 Symbols are the subwords of a story, or the codes of a plan. Engines: `bart`, `llama` (CPU, bare weights) and
 `transformers_engine` (every causal model, GPUs). A row's numbers must not depend on its neighbours: prompts are read
-alone, and attention sees windows of whole vector registers, closed by a mask. So on a CPU batches of two and more give
-the same bits; a single row takes other kernels of the BLAS, which round otherwise in the last bit.
+alone, and attention adds up each row in its own order, over whole vector registers, closed by a mask. So on a CPU
+batches of two and more give the same bits; a single row takes other kernels of the BLAS, which round otherwise in the
+last bit.
 """
 
 from abc import ABC, abstractmethod
@@ -11,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from discodvt.errors import BadRequest
 
-WINDOW = 16  # attention windows grow by a vector register of float32
+WINDOW = 32  # caches grow by whole vector registers of float32
 
 
 class Cache(ABC):
@@ -95,58 +97,94 @@ class Engine(ABC):
 
 
 class KVStore:
-    """Keys and values of every layer, of rows that begin at position 0 and are each of their own length."""
+    """Keys and values of every layer, of rows that begin at position 0 and are each of their own length.
 
-    def __init__(self, layers: int, heads: int, width: int, *, rows: int, length: int, like: Tensor) -> None:
-        self.length = whole_windows(length)
-        self.layers = [like.new_zeros(2, rows, heads, self.length, width) for _ in range(layers)]
-        self._like, self._views = like, (0, 0, [(like, like, like)])
-        self._grow_mask()
+    Keys are kept as [rows, heads, D / H, length] and values as [rows, heads, length, D / H]: for a single query both
+    products of attention are then sums of weighted rows of a table, which `embedding_bag` adds up for all heads of all
+    rows in one call, in the same order whatever stands beside a row. Matrix products, one for each head of each row,
+    take up to three times as long. All of a store is read, so its length follows that of the longest row.
+    """
 
-    @property
-    def rows(self) -> int:
-        return self.layers[0].shape[1]
+    def __init__(self, layers: int, heads: int, width: int, *, queries: int, rows: int, like: Tensor) -> None:
+        """So many heads of keys and values, each shared by queries / heads heads of queries."""
+        self._shape, self._queries, self._scale = (layers, heads, width), queries, width**-0.5
+        self._like, self.rows, self.length = like, rows, WINDOW
+        self._sums_of = 0  # how many rows the sums are made for
+        self.keys, self.values = self._places()
+        self._fit()
 
-    def view(self, count: int, window: int) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """For each layer the whole store, and keys and values [B, H, window, D / H] of the first rows.
+    def mask(self, places: Any) -> Tensor:
+        """What the position of each row (a number, or a tensor [B]) may see: [B, 1, length]."""
+        return self._masks[self.length - 1 - places].view(-1, 1, self.length)
 
-        The same views serve until one of the two numbers changes.
-        """
-        if self._views[:2] != (count, window):
-            views = [(layer, layer[0, :count, :, :window], layer[1, :count, :, :window]) for layer in self.layers]
-            self._views = (count, window, views)
-        return self._views[2]
-
-    def mask(self, places: Any, window: int) -> Tensor:
-        """What the position of each row (a number, or a tensor [B]) may see: [B, 1, 1, window]."""
-        return self._masks[self.length - 1 - places, :window].view(-1, 1, 1, window)
+    def attend(self, layer: int, query: Tensor, mask: Tensor) -> Tensor:
+        """One query [B, H, D / H] of each of the first rows to what it reads [B, D]; mask [B, 1, length]."""
+        count, heads, width = query.shape
+        if self._sums_of != count:
+            self._sums_of, (self._key_sums, self._value_sums) = count, self._sums(count)
+        scores = self._key_sums(self.keys[layer].view(-1, self.length), query.reshape(-1))
+        weights = torch.add(mask, scores.view(count, heads, self.length), alpha=self._scale).softmax(2)
+        return self._value_sums(self.values[layer].view(-1, width), weights.view(-1)).view(count, -1)
 
     def move_row(self, source: int, target: int) -> None:
-        for layer in self.layers:
-            layer[:, target] = layer[:, source]
+        for kept in (*self.keys, *self.values):
+            kept[target] = kept[source]
 
-    def ensure(self, rows: int, length: int) -> bool:
-        """Make room for so many rows of such a length; whether more was needed."""
-        more_rows, more_length = max(0, rows - self.rows), max(0, whole_windows(length) - self.length)
-        if more_rows:
-            more_rows = max(more_rows, self.rows)  # twice as many, so that few moves are needed
-        if not more_rows and not more_length:
-            return False
-        shape = list(self.layers[0].shape)
-        shape[1] += more_rows
-        shape[3] += more_length
-        for number, layer in enumerate(self.layers):
-            self.layers[number] = larger = layer.new_zeros(shape)
-            larger[:, : layer.shape[1], :, : layer.shape[3]] = layer
-        self.length += more_length
-        self._views = (0, 0, [])
-        self._grow_mask()
-        return True
+    def ensure(self, rows: int, length: int) -> None:
+        """Make room for so many rows of such a length."""
+        if rows <= self.rows and length <= self.length:
+            return
+        before, old_rows, old_length = (self.keys, self.values), self.rows, self.length
+        if rows > self.rows:
+            self.rows = max(rows, 2 * self.rows)  # so that few moves are needed
+        self.length = max(whole_windows(length), self.length)
+        self.keys, self.values = self._places()
+        for old, keys in zip(before[0], self.keys, strict=True):
+            keys[:old_rows, :, :, :old_length] = old
+        for old, values in zip(before[1], self.values, strict=True):
+            values[:old_rows, :, :old_length] = old
+        self._fit()
 
-    def _grow_mask(self) -> None:
-        """A step from 0 to minus infinity; row r of `_masks` is a view of it that begins r later."""
-        self._edge = torch.cat([self._like.new_zeros(self.length), self._like.new_full((self.length,), float("-inf"))])
-        self._masks = self._edge.unfold(0, self.length, 1)
+    def _places(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Room for keys and for values, of each layer."""
+        layers, heads, width = self._shape
+        keys = _zeros((layers, self.rows, heads, width, self.length), self._like)
+        values = _zeros((layers, self.rows, heads, self.length, width), self._like)
+        return keys.unbind(), values.unbind()
+
+    def _fit(self) -> None:
+        """Masks of this length: row r is a view of a step from 0 to minus infinity that begins r later."""
+        edge = torch.cat([self._like.new_zeros(self.length), self._like.new_full((self.length,), float("-inf"))])
+        self._masks = edge.unfold(0, self.length, 1)
+        self._sums_of = 0
+
+    def _sums(self, count: int) -> "list[_WeightedSums]":
+        """For so many rows, those over the numbers of a key and those over positions."""
+        _, heads, width = self._shape
+        blocks = torch.arange(count * heads, device=self._like.device, dtype=torch.int32)
+        blocks = blocks.repeat_interleave(self._queries // heads)  # head of keys and values of each head of queries
+        return [_WeightedSums(blocks, size) for size in (width, self.length)]
+
+
+class _WeightedSums:
+    """Sums over blocks of rows of a table, each row times its weight."""
+
+    def __init__(self, blocks: Tensor, size: int) -> None:
+        """Numbers of the blocks [N], which are of so many rows each."""
+        inside = torch.arange(size, device=blocks.device, dtype=torch.int32)
+        self._rows = (blocks[:, None] * size + inside).flatten()
+        self._ends = torch.arange(0, len(self._rows) + 1, size, device=blocks.device, dtype=torch.int32)
+
+    def __call__(self, table: Tensor, weights: Tensor) -> Tensor:
+        """A table [_, C] and weights [N * size] to sums [N, C]."""
+        return torch.embedding_bag(table, self._rows, self._ends, False, 0, False, weights, True)[0]
+
+
+def _zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Zeros from NumPy, which asks for huge pages: a cache that is read whole at every step is then read faster."""
+    if like.device.type != "cpu":
+        return like.new_zeros(shape)
+    return torch.from_numpy(np.zeros(shape, dtype=np.float32)).to(like.dtype)
 
 
 def whole_windows(length: int) -> int:

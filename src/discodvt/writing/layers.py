@@ -16,7 +16,8 @@ from torch.nn import functional as F
 from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
 
-LARGE = 400_000  # weights; for smaller matrices a special kernel costs more than it saves
+LARGE = 80_000  # weights; for smaller matrices the kernel for half precision costs more than it saves
+LARGE_INT8 = 200_000  # the same for int8
 SINGLE_THREAD = 20_000_000  # multiplications; below, threads that wait for each other cost more than they bring
 _TINY = 1e-12
 _ONEDNN: Any = torch.backends.mkldnn
@@ -122,24 +123,24 @@ def _multiplies(kind: Callable[[Tensor, Tensor], "Linear"], engine: str) -> bool
 Linear = Dense | HalfDense | Int8Dense
 
 
-def linear(weight: Tensor, bias: Tensor | None, *, int8: bool, large: int | None = None) -> Linear:
+def linear(weight: Tensor, bias: Tensor | None, *, int8: bool) -> Linear:
     """The layer that is fastest for this weight [out, in]; int8 only where it was asked for."""
-    if weight.numel() < (LARGE if large is None else large):
+    size, engine = weight.numel(), torch.backends.quantized.engine
+    if weight.device.type != "cpu" or size < LARGE:
         return Dense(weight, bias)
-    on_cpu, engine = weight.device.type == "cpu", torch.backends.quantized.engine
-    if int8 and on_cpu and (levels := int8_levels(engine)):
+    if int8 and size >= LARGE_INT8 and (levels := int8_levels(engine)):
         return Int8Dense(weight, bias, levels=levels)
-    if on_cpu and has_half_kernel(engine) and torch.equal(weight.half().float(), weight):
+    if has_half_kernel(engine) and torch.equal(weight.half().float(), weight):
         return HalfDense(weight, bias)
     return Dense(weight, bias)
 
 
-def fused(weights: Weights, *names: str, int8: bool, large: int | None = None) -> Linear:
+def fused(weights: Weights, *names: str, int8: bool) -> Linear:
     """Layers that share their input, as one; all with a bias, or none."""
     weight = torch.cat([weights[f"{name}.weight"] for name in names])
     has_bias = f"{names[0]}.bias" in weights
     bias = torch.cat([weights[f"{name}.bias"] for name in names]) if has_bias else None
-    return linear(weight, bias, int8=int8, large=large)
+    return linear(weight, bias, int8=int8)
 
 
 def norm(weights: Weights, name: str) -> Norm:

@@ -1,8 +1,8 @@
 """The engine for the Llama family (Llama, Mistral, Qwen 2 and 3, SmolLM): one sequence, `BOS prompt SEP story`.
 
 RMSNorm, rotary positions, grouped-query attention and SwiGLU in about ten calls a layer: one matrix for queries, keys
-and values and one for gate and up; residuals are added by the matrix products; heads that share keys are attended to as
-positions of one head. The two numbers a rotation turns are stored side by side, so that it is one complex product.
+and values and one for gate and up; residuals are added by the matrix products. The two numbers a
+rotation turns are stored side by side, so that it is one complex product.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +15,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from discodvt.checkpoints import Weights
-from discodvt.writing.engine import Cache, Engine, KVStore, Vocabulary, whole_windows
+from discodvt.writing.engine import Cache, Engine, KVStore, Vocabulary
 from discodvt.writing.layers import Linear, fused, kernels_for, linear
 from discodvt.writing.rotary import KINDS, rope_settings, rotations
 
-LARGE = 200_000  # weights; the whole model is read for every symbol, so memory traffic counts earlier than in BART
 FAMILY = ("llama", "mistral", "qwen2", "qwen3", "smollm3")
 
 
@@ -65,11 +64,11 @@ class Llama(Engine):
         self.kv_heads: int = config.get("num_key_value_heads") or self.heads
         self.head_width: int = config.get("head_dim") or config["hidden_size"] // self.heads
         self.positions: int = config["max_position_embeddings"]
-        self._eps: float = config.get("rms_norm_eps", 1e-6)
         prefix = "model." if "model.embed_tokens.weight" in weights else ""
         self.embedding = weights[f"{prefix}embed_tokens.weight"]
         self._symbols = self.embedding[vocabulary.first :]
         self.device = self.embedding.device
+        self._eps = torch.tensor(config.get("rms_norm_eps", 1e-6), device=self.device)
         self._norm = weights[f"{prefix}norm.weight"]
         head = weights.first("lm_head.weight", f"{prefix}embed_tokens.weight")[vocabulary.first :]
         self._head = linear(head, vocabulary.bias(head), int8=int8)
@@ -83,10 +82,11 @@ class Llama(Engine):
             layer.qkv.size + layer.out.size + layer.gate_up.size + layer.down.size for layer in self._layers
         )
         self._shape = (-1, self.heads + 2 * self.kv_heads, self.head_width)
+        self._heads_of = (self.heads, self.kv_heads, self.kv_heads)  # queries, keys, values
         self._widths = (self.head_width,)
 
     def _layer(self, weights: Weights, *, rotates: bool, int8: bool) -> _Layer:
-        dense: Callable[..., Linear] = partial(fused, int8=int8, large=LARGE)
+        dense: Callable[..., Linear] = partial(fused, int8=int8)
         norms = None
         if "self_attn.q_norm.weight" in weights:
             norms = torch.cat([
@@ -109,34 +109,41 @@ class Llama(Engine):
             turned = (_side_by_side(weights[f"{name}.{kind}"], self.head_width) for name in ("q_proj", "k_proj"))
             return torch.cat([*turned, weights[f"v_proj.{kind}"]])
 
-        return linear(joined("weight"), joined("bias") if "q_proj.bias" in weights else None, int8=int8, large=LARGE)
+        return linear(joined("weight"), joined("bias") if "q_proj.bias" in weights else None, int8=int8)
 
     def new_cache(self, rows: int, length: int) -> "LlamaCache":
-        return LlamaCache(self, rows, length)
+        return LlamaCache(self, rows)
 
     def room(self, prompt: int) -> int:
         return self.positions - prompt
 
     def _qkv_of(self, layer: _Layer, x: Tensor, turns: Tensor) -> Tensor:
         """States [B, D] to queries, keys and values [B, H + 2 kv heads, D / H], the first two rotated."""
-        h = F.rms_norm(x, (x.shape[1],), layer.attention_norm, self._eps)
+        h = self._rms_norm(x, layer.attention_norm)
         qkv = layer.qkv(h).view(self._shape)
         turned = qkv[:, : self.heads + self.kv_heads]
         if layer.head_norms is not None:
-            turned.copy_(F.rms_norm(turned, self._widths, None, self._eps).mul_(layer.head_norms))
+            turned.copy_(F.rms_norm(turned, self._widths, None, float(self._eps)).mul_(layer.head_norms))
         if layer.rotates:
             torch.view_as_complex(turned.view(*turned.shape[:2], -1, 2)).mul_(turns)
         return qkv
 
+    def _rms_norm(self, x: Tensor, weight: Tensor) -> Tensor:
+        """What `rms_norm` computes, in half of its calls."""
+        length = torch.linalg.vector_norm(x, 2, 1, True)
+        scale = torch.addcmul(self._eps, length, length, value=1 / x.shape[1]).rsqrt_()
+        return torch.mul(x, scale).mul_(weight)
+
     def _mlp(self, layer: _Layer, x: Tensor) -> Tensor:
-        gate, up = layer.gate_up(F.rms_norm(x, (x.shape[1],), layer.mlp_norm, self._eps)).chunk(2, dim=1)
+        gate, up = layer.gate_up(self._rms_norm(x, layer.mlp_norm)).chunk(2, dim=1)
         return layer.down.added_to(x, F.silu(gate).mul_(up))
 
     def step(self, cache: "LlamaCache", last: Sequence[int], positions: Sequence[int]) -> Tensor:
         """The last symbols of the first B rows, and how many each has, to logits [B, V] of the next."""
         count = len(last)
         absolute = [first + position for first, position in zip(cache.prompt_lengths, positions, strict=False)]
-        window = whole_windows(max(absolute) + 1)
+        store = cache.store
+        store.ensure(count, max(absolute) + 1)
         rows: Any = 0  # a single row is addressed by numbers, which is faster than by tensors of one number
         places: Any = absolute[0]
         told: Any = positions[0]
@@ -145,20 +152,18 @@ class Llama(Engine):
             rows, places, told, symbols = torch.tensor(indices, device=self.device)
         else:
             symbols = torch.tensor(last, device=self.device)
-        mask = cache.store.mask(places, window)
+        mask = store.mask(places)
         turns = self._rotations[places].view(count, 1, -1)
         x = F.embedding(symbols, self._symbols)
         if cache.latent is not None:
             x += cache.latent[rows, told]
-        grouped = (count, self.kv_heads, -1, self.head_width)
-        split = (count, 2, self.kv_heads, self.head_width)
-        for layer, (stored, keys, values) in zip(self._layers, cache.store.view(count, window), strict=True):
-            qkv = self._qkv_of(layer, x, turns)
-            stored[:, rows, :, places] = qkv[:, self.heads :].view(split)
-            query = qkv[:, : self.heads].view(grouped)
-            mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
-            x = self._mlp(layer, layer.out.added_to(x, mixed.reshape(count, -1)))
-        return self._head(F.rms_norm(x, (x.shape[1],), self._norm, self._eps))
+        for number, layer in enumerate(self._layers):
+            query, keys, values = self._qkv_of(layer, x, turns).split_with_sizes(self._heads_of, 1)
+            store.keys[number][rows, :, :, places] = keys
+            store.values[number][rows, :, places] = values
+            mixed = store.attend(number, query, mask)
+            x = self._mlp(layer, layer.out.added_to(x, mixed))
+        return self._head(self._rms_norm(x, self._norm))
 
     def read(self, cache: "LlamaCache", row: int, prompt: Sequence[int], told: Sequence[int]) -> None:
         """Keys and values of the prompt and of the first symbols of a row, all positions at once."""
@@ -168,14 +173,13 @@ class Llama(Engine):
         if cache.latent is not None and told:
             x[len(prompt) :] += cache.latent[row, : len(told)]
         turns = self._rotations[:count].view(count, 1, -1)
-        for layer, stored in zip(self._layers, cache.store.layers, strict=True):
+        for number, layer in enumerate(self._layers):
             qkv = self._qkv_of(layer, x, turns)
-            keys, values = (
-                qkv[:, self.heads :].view(count, 2, self.kv_heads, -1).permute(1, 2, 0, 3)
-            )  # [kv heads, S, _]
-            stored[0, row, :, :count], stored[1, row, :, :count] = keys, values
-            query = qkv[:, : self.heads].view(count, self.kv_heads, -1, self.head_width).permute(1, 2, 0, 3)
-            keys, values = (each[:, None].expand(-1, query.shape[1], -1, -1) for each in (keys, values))
+            query, keys, values = qkv.transpose(0, 1).split_with_sizes(self._heads_of)  # each [_, S, D / H]
+            cache.store.keys[number][row, :, :, :count] = keys.transpose(1, 2)
+            cache.store.values[number][row, :, :count] = values
+            keys, values = (each[:, None].expand(-1, self.heads // self.kv_heads, -1, -1) for each in (keys, values))
+            query = query.view(*keys.shape)
             mixed = F.scaled_dot_product_attention(query, keys, values, is_causal=True)  # [kv heads, group, S, D / H]
             x = self._mlp(layer, layer.out.added_to(x, mixed.permute(2, 0, 1, 3).reshape(count, -1)))
 
@@ -183,17 +187,17 @@ class Llama(Engine):
 class LlamaCache(Cache):
     """Keys and values of prompts and stories, and the latent of each story position."""
 
-    def __init__(self, llama: Llama, rows: int, length: int) -> None:
+    def __init__(self, llama: Llama, rows: int) -> None:
         self._llama = llama
         self.store = KVStore(
-            len(llama._layers), llama.kv_heads, llama.head_width, rows=rows, length=length, like=llama.embedding
+            len(llama._layers), llama.kv_heads, llama.head_width, queries=llama.heads, rows=rows, like=llama.embedding
         )
         self.prompt_lengths: list[int] = []
         self.latent: Tensor | None = None  # [rows, length, D]; none while no row has one
 
     def add_row(self, row: int, prompt: Sequence[int], latent: Tensor | None, told: Sequence[int], most: int) -> None:
         llama = self._llama
-        self.store.ensure(row + 1, len(prompt) + most)
+        self.store.ensure(row + 1, len(prompt) + len(told))
         self.prompt_lengths[row : row + 1] = [len(prompt)]
         if latent is not None:
             self._place_latent(row, latent[:most])
@@ -212,14 +216,14 @@ class LlamaCache(Cache):
             return self._llama.step(self, last, positions)
 
     def _place_latent(self, row: int, latent: Tensor) -> None:
-        """Keep a row's latent; past its end there is none."""
-        before = self.latent
-        if before is None or before.shape[:2] != (self.store.rows, self.store.length):
-            self.latent = latent.new_zeros(self.store.rows, self.store.length, latent.shape[1])
-            if before is not None:
-                self.latent[: before.shape[0], : before.shape[1]] = before
-        assert self.latent is not None
-        self.latent[row, : len(latent)] = latent
+        """Keep a row's latent."""
+        length, width = latent.shape
+        if self.latent is None:
+            self.latent = latent.new_zeros(self.store.rows, length, width)
+        more_rows, more_length = self.store.rows - len(self.latent), max(0, length - self.latent.shape[1])
+        if more_rows or more_length:
+            self.latent = F.pad(self.latent, (0, 0, 0, more_length, 0, more_rows))
+        self.latent[row, :length] = latent
 
 
 def _side_by_side(weight: Tensor, width: int) -> Tensor:

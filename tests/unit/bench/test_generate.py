@@ -1,12 +1,12 @@
 """The writing bench: both sides write the same lengths, and its rows (at a size too small for its promises)."""
 
+import sys
 from contextlib import nullcontext
 
 import pytest
 
 from discodvt.bench import generate as bench
 from discodvt.bench.random_writers import PROMPTS
-from discodvt.bench.rows import BenchRow
 from discodvt.writing import StoryWriter
 
 SMALL = {
@@ -59,22 +59,38 @@ def test_ctranslate2_writes_the_length_it_is_given(tmp_path):
     pytest.importorskip("ctranslate2")
     for name, shape in (("bart", SMALL), ("llama", SMALL_LLAMA)):
         writer = StoryWriter.from_pretrained(bench.random_writer(tmp_path / name, shape, planned=False))
-        work = bench.ctranslate2_work(writer, 3, 17, tmp_path / f"{name}-converted")
-        assert [len(story) for story in work()] == [17] * 3
+        work = bench.ctranslate2_work(writer, tmp_path / f"{name}-converted")
+        assert [len(story) for story in work([17] * 3)] == [17] * 3
 
 
-def test_rows_with_small_shapes(monkeypatch, tmp_path):
-    monkeypatch.setattr(bench, "NANO", SMALL)
-    monkeypatch.setattr(bench, "BASE", SMALL)
-    monkeypatch.setattr(bench, "LLAMA", SMALL_LLAMA)
-    monkeypatch.setattr(bench, "SMOL", SMALL_LLAMA)
-    monkeypatch.setattr(bench, "ctranslate2_work", lambda *arguments: None)  # as where it is not installed
+@pytest.fixture
+def small_bench(monkeypatch, tmp_path) -> None:
+    for name, shape in (("NANO", SMALL), ("BASE", SMALL), ("LLAMA", SMALL_LLAMA), ("SMOL", SMALL_LLAMA)):
+        monkeypatch.setattr(bench, name, shape)
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)  # as where it is not installed
     monkeypatch.setattr(bench, "STORYTELLER", tmp_path / "nowhere")
     monkeypatch.setattr(bench, "_threads", lambda count: nullcontext())  # two threads on busy cores take minutes
-    monkeypatch.setattr(bench, "_start_up", lambda directory, rounds: BenchRow("start", 1, 1, 1, "at most 2", True))
-    rows = bench.bench_generate(rounds=1, scale=0.03)
-    promises = ["at least 2.5", "at least 3", "reported", "at most 2", "at most 0.001"]
-    promises += ["at least 3", "at least 3", "at least 1.5", "reported", "at least 1.2"]
+    monkeypatch.setattr(bench.WritingBench, "_start_up", lambda self: bench.Measured([1.0], [1.0], ""))
+
+
+def test_rows_with_small_shapes(small_bench):
+    rows = list(bench.bench_generate(rounds=1, scale=0.03))
+    promises = [
+        "at least 3",
+        "at least 3",
+        *["at most 1", "at most 0.5"] * 2,
+        "at least 1.2",
+        "at least 1.5",
+        "reported",
+    ]
+    promises += ["at least 2.5", "at least 3", "reported", "at most 0.001", "at most 2"]
     assert [row.promise for row in rows] == promises
-    assert rows[4].ratio == 0
-    assert "0 of 42 differ" in rows[4].note
+    assert [row.note for row in rows if row.ratio is None] == ["ctranslate2 is not installed (extra dev)"] * 4
+    assert rows[-2].ratio == 0
+    assert "0 of 20 differ" in rows[-2].note
+
+
+def test_no_row_is_begun_when_the_time_is_over(small_bench):
+    rows = list(bench.bench_generate(rounds=1, scale=0.03, minutes=0.0))
+    assert len(rows) == 14
+    assert {(row.ratio, row.kept, row.note) for row in rows} == {(None, None, "the 0 minutes (--minutes) were over")}

@@ -21,6 +21,7 @@ def engine(request) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def every_layer_is_large(monkeypatch) -> Iterator[None]:
     monkeypatch.setattr(layers, "LARGE", 1)
+    monkeypatch.setattr(layers, "LARGE_INT8", 1)
     layers.int8_levels.cache_clear()
     layers.has_half_kernel.cache_clear()
     yield

@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
 import typer
 
 from discodvt.cli import app
+from discodvt.training.recipes import read_recipe
+from discodvt.training.run import _check_processes
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -23,6 +26,7 @@ SCRIPTS = sorted((ROOT / "recipes").rglob("*.sh"))
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 INDENTED = re.compile(r"^(?: {4}\S.*\n?)+", flags=re.MULTILINE)
 INLINE = re.compile(r"`(discodvt [^`]+)`")
+LAUNCHERS = ("accelerate ", "torchrun ", "srun ")
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*")
 
 
@@ -91,17 +95,44 @@ def check_options(words: list[str]) -> None:
     assert [name for name in named if name not in known and name != "--help"] == [], f"discodvt {' '.join(words)}"
 
 
+def launched(words: list[str]) -> tuple[int, list[str]]:
+    """Processes of a line of `accelerate launch` or `torchrun`, as their own parsers read it, and what each runs."""
+    if words[0] == "accelerate":
+        from accelerate.commands.launch import launch_command_parser
+
+        assert words[1] == "launch"
+        read = launch_command_parser().parse_args(words[2:])
+        assert not read.use_fsdp or read.fsdp_version == "2"
+        processes = read.num_processes
+    else:
+        from torch.distributed.run import get_args_parser
+
+        read = get_args_parser().parse_args(words[1:])
+        processes = int(read.nnodes.partition(":")[0]) * int(read.nproc_per_node)
+    assert (read.module, read.training_script) == (True, "discodvt")
+    return processes, read.training_script_args
+
+
+def test_launch_lines_have_processes_that_share_the_steps_of_their_recipes() -> None:
+    seen = []
+    for page in PAGES:
+        for line in command_lines(page.read_text(encoding="utf-8")):
+            if line.startswith(LAUNCHERS):
+                processes, words = launched(words_of(line.removeprefix("srun ")))
+                values = [value for option, value in pairwise(words) if option == "--set"]
+                assert words[0] == "train"
+                _check_processes(read_recipe(words[1], values), SimpleNamespace(num_processes=processes))
+                seen.append(line.split()[0])
+    assert set(seen) == {word.strip() for word in LAUNCHERS}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_command_lines_of_a_page_are_parsed_by_the_program(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for line in command_lines(text):
-        words = words_of(line) if line.startswith(("discodvt", "accelerate")) else []
-        if words[:1] == ["accelerate"]:
-            from accelerate.commands.launch import launch_command_parser
-
-            launched = launch_command_parser().parse_args(words[2:])
-            assert (words[1], launched.module, launched.training_script) == ("launch", True, "discodvt"), line
-            words = ["discodvt", *launched.training_script_args]
+        words = words_of(line.removeprefix("srun ")) if line.startswith(("discodvt", *LAUNCHERS)) else []
+        if words[:1] != ["discodvt"] and words:
+            words = ["discodvt", *launched(words)[1]]
         if words:
             try:
                 parse(words[1:])

@@ -1,6 +1,5 @@
 """Recipes: defaults are the paper's, all errors at once, overrides."""
 
-import re
 import shutil
 import sys
 import tomllib
@@ -125,13 +124,6 @@ SINGLE = [path for path in sorted(RECIPES.glob("*/*.toml")) if not path.stem.end
 @pytest.mark.parametrize("path", SINGLE, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_recipe_of_the_project_is_valid(path):
     assert read_recipe(path).out is not None
-
-
-def test_the_documented_number_of_processes_shares_a_step_of_its_recipe():
-    text = (RECIPES.parent / "docs" / "training.md").read_text()
-    (found,) = re.findall(r"accelerate launch --num_processes (\d+) -m discodvt train (\S+)", text)
-    batch = read_recipe(found[1]).batch
-    assert batch.stories_per_step // batch.stories_per_micro_batch % int(found[0]) == 0
 
 
 def test_recipes_that_ship_are_known_by_name(tmp_path, monkeypatch):

@@ -13,6 +13,8 @@ from discodvt.cli import main
         (["prepare", "jsonl", "a", "b", "--min-words", "0"], "--min-words 0: expected at least 1"),
         (["prepare", "csv", "a", "b", "--cut"], "--cut: nothing to cut to; give --max-words"),
         (["prepare", "hf", "a", "b", "--split-map", "x"], "--split-map x: expected train=NAME"),
+        (["generate", "Ann", "--words", "0"], "--words 0: expected a whole number, 1 to 100,000"),
+        (["generate", "Ann", "--words", "9", "--max-tokens", "5"], "--words and --max-tokens: both say how long"),
         (["prepare", "jsonl", "only-out"], "give jsonl files as FILE... OUT, or as --train FILE"),
         (["codes", "mesure", "a", "b", "c"], "No such command 'mesure'. Did you mean 'measure'?; commands: study, "),
         (["prepare", "x", "a", "b"], "No such command 'x'; commands: wikiplots, writingprompts, books, jsonl, csv"),

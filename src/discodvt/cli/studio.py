@@ -15,7 +15,7 @@ def studio(
     host: Annotated[str, typer.Option(help="Address to listen on; any but loopback asks for a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any that is free.")] = 8321,
     data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where projects are kept; default: your data.")
+        Path | None, typer.Option(metavar="DIR", help="Where projects are kept; default: the user's data directory.")
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     allow_host: Annotated[list[str] | None, typer.Option(help="A further name this server has; repeat.")] = None,

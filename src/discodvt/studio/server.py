@@ -14,8 +14,8 @@ from discodvt.web.shell import Shell
 from discodvt.writing import StoryWriter
 
 MODULES = (
-    "api", "app", "candidates", "code-panel", "compare", "dialogs", "dom", "job", "keys", "plan", "spans", "story",
-    "versions", "welcome", "words",
+    "api", "app", "candidates", "code-panel", "compare", "desk", "dialogs", "dom", "job", "keys", "plan", "spans",
+    "story", "versions", "welcome", "words",
 )  # fmt: skip
 FILES = {"/": "pages/studio.html", "/studio.css": "pages/studio.css", "/favicon.svg": "pages/favicon.svg"} | {
     f"/{name}.js": f"pages/{name}.js" for name in MODULES

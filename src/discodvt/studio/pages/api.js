@@ -3,7 +3,11 @@ const ENDS = ["chosen", "stopped", "error"];
 const MOST_TRIES = 6;
 
 export class Refused extends Error {
-  constructor(status, error) { super(error.message); this.status = status; this.param = error.param; }
+  constructor(status, error) {
+    super(error.message);
+    this.status = status;
+    this.param = error.param;
+  }
 }
 
 export async function ask(method, path, body, headers = {}) {
@@ -52,7 +56,9 @@ async function* parsed(body) {
     const blocks = (waiting + value).split("\n\n");
     waiting = blocks.pop();
     for (const block of blocks) {
-      const fields = Object.fromEntries(block.split("\n").map(line => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)]));
+      const fields = Object.fromEntries(
+        block.split("\n").map(line => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)]),
+      );
       if (fields.event) yield { id: Number(fields.id), name: fields.event, data: JSON.parse(fields.data) };
     }
   }

@@ -1,26 +1,34 @@
-// The studio: what is known, what can be done, and the views that show it.
+// The studio: what is known and what can be done. `desk.js` shows it.
 import { ask, Refused } from "./api.js";
-import { renderCandidates } from "./candidates.js";
-import { codePanel } from "./code-panel.js";
-import { renderCompared } from "./compare.js";
+import { renderDesk } from "./desk.js";
 import { wireDialogs } from "./dialogs.js";
 import { at, el, say } from "./dom.js";
 import { Job } from "./job.js";
 import { listKeys, press } from "./keys.js";
-import { focusPlace, renderPlan } from "./plan.js";
 import { spansOf } from "./spans.js";
-import { segmentsOf } from "./story.js";
-import { renderVersions } from "./versions.js";
 import { renderWelcome } from "./welcome.js";
-import { count, Dictionary, FINISHES, wishTold, words } from "./words.js";
+import { count, Dictionary, wishTold, words } from "./words.js";
 
-const WISH_CANDIDATES = 8, MOST_ALTERNATIVES = 9;
+const WISH_CANDIDATES = 8,
+  MOST_ALTERNATIVES = 9;
 const state = {
-  model: null, dictionary: new Dictionary([]), projects: [], project: null, job: null,
-  selected: null, alternatives: null, marker: "because", heard: null, compared: null, group: [],
+  model: null,
+  dictionary: new Dictionary([]),
+  projects: [],
+  project: null,
+  job: null,
+  selected: null,
+  alternatives: null,
+  marker: "because",
+  heard: null,
+  compared: null,
+  group: [],
 };
 const head = () => state.project?.head ?? null;
 const base = () => `/api/projects/${state.project.id}`;
+const candidates = () => Number(at("candidates").value);
+const render = () => renderDesk(state, act);
+
 // A length is one of the plan; the story may take half as much again to come to its end.
 function settings() {
   const codes = Number(at("length").value);
@@ -42,32 +50,45 @@ const act = {
   edit(edit) {
     const story = head();
     if (!story) return undefined;
-    const kept = edit.place === undefined || edit.kind === "counterfactual" ? 0 : spansOf(story.plan, story.segments).spans[edit.place]?.[0] ?? 0;
+    const kept =
+      edit.place === undefined || edit.kind === "counterfactual"
+        ? 0
+        : (spansOf(story.plan, story.segments).spans[edit.place]?.[0] ?? 0);
     const n = edit.kind === "wish" && candidates() === 1 ? WISH_CANDIDATES : candidates();
-    return run("edits", { parent: story.id, edit, settings: edit.kind === "again" ? settings() : null }, { base: story, kept, prompt: edit.prompt ?? story.prompt, n, compared: edit.kind === "counterfactual" });
+    return run(
+      "edits",
+      { parent: story.id, edit, settings: edit.kind === "again" ? settings() : null },
+      { base: story, kept, prompt: edit.prompt ?? story.prompt, n, compared: edit.kind === "counterfactual" },
+    );
   },
   stop() {
     if (!state.job) return;
     say("Stopping.");
     state.job.stop().catch(trouble);
   },
-  lock: place => guarded(async () => {
-    const locks = new Set(head().locks);
-    locks.has(place) ? locks.delete(place) : locks.add(place);
-    opened(await ask("POST", `${base()}/locks`, { parent: head().id, locks: [...locks] }));
-    say(`Place ${place + 1} ${locks.has(place) ? "locked" : "unlocked"}.`);
-  }),
-  go: version => guarded(async () => {
-    try {
-      opened(await ask("PUT", `${base()}/head`, { version }, { "if-match": `"${state.project.revision}"` }));
-    } catch (error) {
-      if (error.status !== 412) throw error;
-      opened(await ask("GET", base()));
-      say("The project was changed in another window; this is how it stands now.");
-    }
-  }),
-  undo: () => head() && act.go(state.project.undo).then(() => say("Undone.")),
-  redo: () => state.project?.redo && act.go(state.project.redo).then(() => say("Redone.")),
+  lock: place =>
+    state.job
+      ? undefined
+      : guarded(async () => {
+          const locks = new Set(head().locks);
+          locks.has(place) ? locks.delete(place) : locks.add(place);
+          opened(await ask("POST", `${base()}/locks`, { parent: head().id, locks: [...locks] }));
+          say(`Place ${place + 1} ${locks.has(place) ? "locked" : "unlocked"}.`);
+        }),
+  go: version =>
+    state.job
+      ? undefined
+      : guarded(async () => {
+          try {
+            opened(await ask("PUT", `${base()}/head`, { version }, { "if-match": `"${state.project.revision}"` }));
+          } catch (error) {
+            if (error.status !== 412) throw error;
+            opened(await ask("GET", base()));
+            say("The project was changed in another window; this is how it stands now.");
+          }
+        }),
+  undo: () => head() && !state.job && act.go(state.project.undo).then(() => say("Undone.")),
+  redo: () => state.project?.redo && !state.job && act.go(state.project.redo).then(() => say("Redone.")),
   async select(place) {
     Object.assign(state, { selected: place, alternatives: null });
     render();
@@ -76,7 +97,9 @@ const act = {
     try {
       const found = await ask("POST", "/api/plans/alternatives", { prompt, plan, place, top: MOST_ALTERNATIVES });
       if (head()?.id === id && state.selected === place) state.alternatives = found.alternatives;
-    } catch (error) { trouble(error); }
+    } catch (error) {
+      trouble(error);
+    }
     render();
   },
   async swap(place) {
@@ -87,38 +110,64 @@ const act = {
     await act.select(place);
     document.querySelector("#plan .wish-marker")?.focus();
   },
-  marker: marker => { state.marker = marker; },
-  listen: () => guarded(async () => {
-    say("Reading the story back.");
-    const { heard } = await ask("GET", `${base()}/versions/${head().id}/heard`);
-    state.heard = heard;
-    const read = heard.filter(each => each.heard >= 0);
-    say(`${read.filter(each => each.heard === each.code).length} of ${count(read.length, "code")} heard as planned.`);
+  marker: marker => {
+    state.marker = marker;
+  },
+  listen: () =>
+    guarded(async () => {
+      say("Reading the story back.");
+      const { heard } = await ask("GET", `${base()}/versions/${head().id}/heard`);
+      state.heard = heard;
+      const read = heard.filter(each => each.heard >= 0);
+      say(`${read.filter(each => each.heard === each.code).length} of ${count(read.length, "code")} heard as planned.`);
+      render();
+    }),
+  compare: () =>
+    guarded(async () => {
+      const before = await ask("GET", `${base()}/versions/${head().parent}`);
+      state.compared = (await ask("POST", "/api/compare", { stories: [before, head()] })).places;
+      render();
+      at("compare-region").focus();
+    }),
+  closeCompared() {
+    state.compared = null;
     render();
-  }),
-  compare: () => guarded(async () => {
-    const before = await ask("GET", `${base()}/versions/${head().parent}`);
-    state.compared = (await ask("POST", "/api/compare", { stories: [before, head()] })).places;
-    render();
-    at("compare-region").focus();
-  }),
-  closeCompared() { state.compared = null; render(); at("compare").focus(); },
+    at("compare").focus();
+  },
   help: () => at("help-dialog").showModal(),
-  readText: (text, prompt) => guarded(async () => {
-    await begin();
-    say("Reading the text.");
-    opened(await ask("POST", `${base()}/texts`, { text, prompt, parent: head()?.id ?? null }));
-    await list();
-    say(`Read: ${count(head().plan.length, "code")}${head().cut ? "; the text was longer than the model reads" : ""}.`);
-  }),
-  rename: title => guarded(async () => { opened(await ask("PUT", base(), { title })); await list(); }),
-  hide: () => guarded(async () => { await ask("DELETE", base()); opened(null); await list(); say("Removed from the list; the data file still has it."); }),
-  newProject() { opened(null); at("prompt").value = ""; at("prompt").focus(); },
+  readText: (text, prompt) =>
+    guarded(async () => {
+      await begin();
+      say("Reading the text.");
+      opened(await ask("POST", `${base()}/texts`, { text, prompt, parent: head()?.id ?? null }));
+      await list();
+      say(
+        `Read: ${count(head().plan.length, "code")}${head().cut ? "; the text was longer than the model reads" : ""}.`,
+      );
+    }),
+  rename: title =>
+    guarded(async () => {
+      opened(await ask("PUT", base(), { title }));
+      await list();
+    }),
+  hide: () =>
+    guarded(async () => {
+      await ask("DELETE", base());
+      opened(null);
+      await list();
+      say("Removed from the list; the data file still has it.");
+    }),
+  newProject() {
+    opened(null);
+    at("prompt").value = "";
+    at("prompt").focus();
+  },
   openProject: id => guarded(async () => opened(await ask("GET", `/api/projects/${id}`))),
-  try(prompt) { at("prompt").value = prompt; act.write(); },
+  try(prompt) {
+    at("prompt").value = prompt;
+    act.write();
+  },
 };
-
-const candidates = () => Number(at("candidates").value);
 
 async function begin() {
   if (!state.project) opened(await ask("POST", "/api/projects", {}));
@@ -140,10 +189,15 @@ async function run(door, body, { n = candidates(), ...about }) {
     await list();
     const text = head()?.story ?? "";
     if (about.compared) await act.compare();
-    say([last.name === "stopped" ? "Stopped" : "Done", count(words(text), "word"), wishTold(head()?.wish)].filter(Boolean).join(", ") + ".");
+    say(
+      [last.name === "stopped" ? "Stopped" : "Done", count(words(text), "word"), wishTold(head()?.wish)]
+        .filter(Boolean)
+        .join(", ") + ".",
+    );
   } catch (error) {
     state.job = null;
-    if (error instanceof Refused && error.status === 404) error.message = "The server was started anew while it wrote; all versions are here. Write again.";
+    if (error instanceof Refused && error.status === 404)
+      error.message = "The server was started anew while it wrote; all versions are here. Write again.";
     if (!(error instanceof TypeError)) await ask("GET", base()).then(opened, () => {});
     trouble(error);
   }
@@ -154,28 +208,40 @@ let waiting = false;
 function grown(name) {
   if (name === "text" && waiting) return;
   waiting = true;
-  requestAnimationFrame(() => { waiting = false; if (state.job) render(); });
+  requestAnimationFrame(() => {
+    waiting = false;
+    if (state.job) render();
+  });
 }
 
 async function guarded(work) {
   trouble(null);
-  try { await work(); } catch (error) { trouble(error); }
+  try {
+    await work();
+  } catch (error) {
+    trouble(error);
+  }
 }
 
 function trouble(error) {
   const network = error instanceof TypeError;
   at("trouble").hidden = !error;
-  at("trouble").textContent = error ? (network ? "The server does not answer. Every version that was shown is kept." : error.message) : "";
+  at("trouble").textContent = error
+    ? network
+      ? "The server does not answer. Every version that was shown is kept."
+      : error.message
+    : "";
 }
 
 // Show a project as the server has it.
 function opened(project) {
-  const same = state.project?.head?.id === project?.head?.id;
+  const before = head(),
+    same = before?.id === project?.head?.id;
   state.project = project;
   if (!same) Object.assign(state, { heard: null, compared: null, alternatives: null });
   if (state.selected !== null && state.selected >= (head()?.plan.length ?? 0)) state.selected = null;
   history.replaceState(null, "", project ? `/#${project.id}` : "/");
-  if (head()) at("prompt").value = head().prompt;
+  if (head() && head().prompt !== before?.prompt) at("prompt").value = head().prompt; // else what is typed there stays
   loadGroup();
   render();
   if (state.selected !== null && !state.alternatives) act.select(state.selected);
@@ -183,11 +249,18 @@ function opened(project) {
 
 // The candidates that were written together with the version shown.
 async function loadGroup() {
-  const group = head()?.group, shown = head()?.id;
+  const group = head()?.group,
+    shown = head()?.id;
   const siblings = group ? state.project.versions.filter(version => version.group === group) : [];
-  if (siblings.length < 2) { state.group = []; return; }
+  if (siblings.length < 2) {
+    state.group = [];
+    return;
+  }
   const found = await Promise.all(siblings.map(each => ask("GET", `${base()}/versions/${each.id}`)));
-  if (head()?.id === shown) { state.group = found; render(); }
+  if (head()?.id === shown) {
+    state.group = found;
+    render();
+  }
 }
 
 async function list() {
@@ -199,59 +272,24 @@ async function list() {
   render();
 }
 
-function render() {
-  const { job, project } = state, story = job ? job.shown(0) : head(), hadFocus = at("asking").contains(document.activeElement);
-  document.title = story?.prompt ? `${story.prompt} · DiscoDVT studio` : "DiscoDVT studio";
-  at("projects").value = project?.id ?? "";
-  at("undo").disabled = Boolean(job) || !head();
-  at("redo").disabled = Boolean(job) || !project?.redo;
-  at("write").hidden = Boolean(job);
-  at("stop").hidden = !job;
-  at("again").hidden = at("transfer").hidden = Boolean(job) || !head();
-  at("export").disabled = !head();
-  if (hadFocus && !document.activeElement?.offsetParent) at(job ? "stop" : "write").focus();
-  at("welcome").hidden = Boolean(story);
-  at("desk").hidden = !story;
-  if (story) { renderStory(story); renderDesk(story); }
-}
-
-function renderStory(story) {
-  const { job } = state, newFrom = job ? (job.base ? job.kept : null) : newSince(story);
-  at("story-heading").textContent = story.prompt;
-  at("facts").textContent = job ? (story.story ? `${count(words(story.story), "word")} so far` : "drawing a plan …") :
-    [count(words(story.story), "word"), count(story.plan.length, "code"), FINISHES[story.finish] ?? "", wishTold(story.wish)].filter(Boolean).join(" · ");
-  at("story").setAttribute("aria-busy", String(Boolean(job)));
-  at("story").replaceChildren(...segmentsOf(story, { selected: state.selected, newFrom, choose: place => act.select(place).then(() => focusPlace(place)) }));
-  at("legend").hidden = Boolean(job) || !story.parent || story.action.kind === "lock";
-  at("legend-new").hidden = newFrom === null;
-}
-
-// Where a version begins to differ from the one it was made from; null where all of it is new.
-function newSince(story) {
-  return story.kept > 0 ? story.kept : null;
-}
-
-function renderDesk(story) {
-  const { job, project, selected, dictionary, heard } = state, busy = Boolean(job);
-  const panel = selected === null || busy ? null : codePanel({ story, place: selected, alternatives: state.alternatives, dictionary, busy, marker: state.marker }, act);
-  renderPlan({ story, dictionary, selected: busy ? null : selected, heard, busy, panel }, act);
-  at("listen").disabled = busy;
-  const live = job && job.stories.length > 1 ? job.stories.map((_, number) => job.shown(number)) : null;
-  renderCandidates({ stories: live ?? (busy ? [] : state.group), head: head()?.id, live: Boolean(live), newFrom: live ? job.kept || null : newSince(story) }, act);
-  renderCompared(busy ? null : state.compared);
-  at("versions-region").hidden = !project?.versions.length;
-  if (project && !busy) renderVersions(project, act);
-}
-
 function wire() {
-  at("asking").addEventListener("submit", event => { event.preventDefault(); if (!state.job) act.submit().catch(trouble); });
-  for (const name of ["stop", "again", "transfer", "undo", "redo", "listen", "compare", "help"]) at(name).addEventListener("click", () => act[name]());
+  at("asking").addEventListener("submit", event => {
+    event.preventDefault();
+    if (!state.job) act.submit().catch(trouble);
+  });
+  for (const name of ["stop", "again", "transfer", "undo", "redo", "listen", "compare", "help"])
+    at(name).addEventListener("click", () => act[name]());
   at("compare-close").addEventListener("click", act.closeCompared);
   at("new").addEventListener("click", act.newProject);
   at("projects").addEventListener("change", event => event.target.value && act.openProject(event.target.value));
   document.addEventListener("keydown", event => press(event, act));
-  const light = place => document.querySelectorAll("[data-place]").forEach(each => each.classList.toggle("lit", each.dataset.place === place));
-  at("desk").addEventListener("pointerover", event => light(event.target.closest("#story [data-place], #plan [data-place]")?.dataset.place));
+  const light = place =>
+    document
+      .querySelectorAll("[data-place]")
+      .forEach(each => each.classList.toggle("lit", each.dataset.place === place));
+  at("desk").addEventListener("pointerover", event =>
+    light(event.target.closest("#story [data-place], #plan [data-place]")?.dataset.place),
+  );
   at("desk").addEventListener("pointerleave", () => light(undefined));
   at("plan").addEventListener("focusin", event => light(event.target.closest("[data-place]")?.dataset.place));
   wireDialogs(act, () => state.project);
@@ -269,7 +307,9 @@ async function start() {
     const id = state.projects.some(each => each.id === asked) ? asked : state.projects[0]?.id;
     if (id) await act.openProject(id);
     else at("prompt").focus();
-  } catch (error) { trouble(error); }
+  } catch (error) {
+    trouble(error);
+  }
   document.body.dataset.ready = "yes";
 }
 

@@ -2,11 +2,13 @@
 import { at } from "./dom.js";
 
 export function wireDialogs(act, project) {
-  for (const button of document.querySelectorAll("dialog .close")) button.addEventListener("click", () => button.closest("dialog").close());
+  for (const button of document.querySelectorAll("dialog .close"))
+    button.addEventListener("click", () => button.closest("dialog").close());
   at("import").addEventListener("click", () => at("import-dialog").showModal());
   at("import-form").addEventListener("submit", event => {
     event.preventDefault();
-    const text = at("import-text").value, prompt = at("import-prompt").value;
+    const text = at("import-text").value,
+      prompt = at("import-prompt").value;
     at("import-dialog").close();
     at("import-form").reset();
     act.readText(text, prompt);
@@ -16,11 +18,15 @@ export function wireDialogs(act, project) {
     at("export-dialog").close();
     act.rename(at("rename").value.trim());
   });
-  at("hide").addEventListener("click", () => { at("export-dialog").close(); act.hide(); });
+  at("hide").addEventListener("click", () => {
+    at("export-dialog").close();
+    act.hide();
+  });
   at("export").addEventListener("click", () => {
     const { id, head, title } = project();
     at("rename").value = title;
-    for (const kind of ["text", "html", "jsonl"]) at(`export-${kind}`).href = `/api/projects/${id}/export/${kind}?version=${head.id}`;
+    for (const kind of ["text", "html", "jsonl"])
+      at(`export-${kind}`).href = `/api/projects/${id}/export/${kind}?version=${head.id}`;
     at("export-dialog").showModal();
   });
 }

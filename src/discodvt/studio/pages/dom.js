@@ -1,4 +1,4 @@
-// Elements. Everything that others wrote is set as text, never as markup; colours go through the CSSOM, as the policy asks.
+// Elements. What others wrote is set as text, never as markup; colours go through the CSSOM, as the policy asks.
 const SVG = "http://www.w3.org/2000/svg";
 const ICONS = {
   locked: "M4 7V5a4 4 0 0 1 8 0v2h1v8H3V7zm2 0h4V5a2 2 0 0 0-4 0z",
@@ -24,7 +24,8 @@ export function el(tag, props = {}, ...children) {
 }
 
 export function icon(name) {
-  const svg = document.createElementNS(SVG, "svg"), path = document.createElementNS(SVG, "path");
+  const svg = document.createElementNS(SVG, "svg"),
+    path = document.createElementNS(SVG, "path");
   svg.setAttribute("viewBox", "0 0 16 16");
   svg.setAttribute("aria-hidden", "true");
   path.setAttribute("d", ICONS[name]);
@@ -36,12 +37,15 @@ export function icon(name) {
 // The same hues as terminal, pages and report.
 export const hue = code => Math.round(code * GOLDEN_ANGLE) % 360;
 
-export const chip = (code, props = {}) => el("span", { ...props, class: `chip ${props.class ?? ""}`, code }, String(code));
+export const chip = (code, props = {}) =>
+  el("span", { ...props, class: `chip ${props.class ?? ""}`, code }, String(code));
 
 // One place tells what happened, to everybody; it goes after a while.
 let said = 0;
 export function say(text) {
   at("status").textContent = text;
   clearTimeout(said);
-  said = setTimeout(() => { at("status").textContent = ""; }, 6000);
+  said = setTimeout(() => {
+    at("status").textContent = "";
+  }, 6000);
 }

@@ -7,7 +7,13 @@ export class Job {
   constructor(candidates, { base = null, kept = 0, prompt }) {
     this.base = base;
     this.kept = kept;
-    this.stories = Array.from({ length: candidates }, () => ({ prompt, plan: [], story: "", segments: [], locks: base?.locks ?? [] }));
+    this.stories = Array.from({ length: candidates }, () => ({
+      prompt,
+      plan: [],
+      story: "",
+      segments: [],
+      locks: base?.locks ?? [],
+    }));
     this.id = null;
     this.stopping = false;
   }
@@ -16,7 +22,10 @@ export class Job {
   async run(path, body, grown) {
     this.id = (await ask("POST", path, body)).job;
     if (this.stopping) await this.stop();
-    return follow(this.id, (name, data) => { this.hear(name, data); grown(name); });
+    return follow(this.id, (name, data) => {
+      this.hear(name, data);
+      grown(name);
+    });
   }
 
   async stop() {
@@ -37,7 +46,9 @@ export class Job {
   shown(number) {
     const story = this.stories[number];
     if (!this.base || characters(story.story).length >= this.kept) return story;
-    const segments = this.base.segments.filter(([, start]) => start < this.kept).map(([code, start, end]) => [code, start, Math.min(end, this.kept)]);
+    const segments = this.base.segments
+      .filter(([, start]) => start < this.kept)
+      .map(([code, start, end]) => [code, start, Math.min(end, this.kept)]);
     const plan = story.plan.length ? story.plan : this.base.plan;
     return { ...story, plan, story: characters(this.base.story).slice(0, this.kept).join(""), segments };
   }

@@ -3,20 +3,34 @@ import { at, el } from "./dom.js";
 import { focusedPlace, focusPlace } from "./plan.js";
 
 const KEYS = [
-  ["Ctrl + Enter", "write"], ["Escape", "stop writing"], ["Alt + R", "write again; locked codes stay"],
-  ["Ctrl + Z", "undo"], ["Ctrl + Shift + Z", "redo"], ["Arrows, Home, End", "through plan and versions"],
-  ["On a code: Enter", "what can be done with it"], ["Shift + Enter", "rewrite from here"], ["S", "codes to swap it for"], ["L", "lock or unlock"], ["R", "draw it again"],
-  ["N", "new plan from here"], ["W", "wish for a relation"], ["?", "this list"],
+  ["Ctrl + Enter", "write"],
+  ["Escape", "stop writing"],
+  ["Alt + R", "write again; locked codes stay"],
+  ["Ctrl + Z", "undo"],
+  ["Ctrl + Shift + Z", "redo"],
+  ["Arrows, Home, End", "through plan and versions"],
+  ["On a code: Enter", "what can be done with it"],
+  ["Shift + Enter", "rewrite from here"],
+  ["S", "codes to swap it for"],
+  ["L", "lock or unlock"],
+  ["R", "draw it again"],
+  ["N", "new plan from here"],
+  ["W", "wish for a relation"],
+  ["?", "this list"],
 ];
 
 export function listKeys() {
   at("keys").replaceChildren(...KEYS.flatMap(([key, what]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, what)]));
   at("letters").checked = localStorage.getItem("letters") !== "off";
-  at("letters").addEventListener("change", event => localStorage.setItem("letters", event.target.checked ? "on" : "off"));
+  at("letters").addEventListener("change", event =>
+    localStorage.setItem("letters", event.target.checked ? "on" : "off"),
+  );
 }
 
 export function press(event, act) {
-  const typing = event.target.matches?.("input, textarea, select"), control = event.ctrlKey || event.metaKey, place = focusedPlace();
+  const typing = event.target.matches?.("input, textarea, select"),
+    control = event.ctrlKey || event.metaKey,
+    place = focusedPlace();
   if (document.querySelector("dialog[open]")) return;
   const run = found(event, { typing, control, place, act });
   if (!run) return;
@@ -39,8 +53,13 @@ function found(event, { typing, control, place, act }) {
   if (to !== undefined) return () => focusPlace(to);
   if (key === "Enter" && event.shiftKey) return () => act.edit({ kind: "rewrite", place });
   if (!at("letters").checked) return null;
-  return {
-    l: () => act.lock(place), s: () => act.swap(place), r: () => act.edit({ kind: "resample", place }),
-    n: () => act.edit({ kind: "redraw", place }), w: () => act.wish(place),
-  }[key] ?? null;
+  return (
+    {
+      l: () => act.lock(place),
+      s: () => act.swap(place),
+      r: () => act.edit({ kind: "resample", place }),
+      n: () => act.edit({ kind: "redraw", place }),
+      w: () => act.wish(place),
+    }[key] ?? null
+  );
 }

@@ -16,17 +16,20 @@ export function spansOf(plan, segments) {
 
 // The text in pieces {place, start, text}; place is null past the plan.
 export function pieces(story) {
-  const all = characters(story.story), { spans, rest } = spansOf(story.plan, story.segments), found = [];
+  const all = characters(story.story),
+    { spans, rest } = spansOf(story.plan, story.segments),
+    found = [];
   spans.forEach((span, place) => {
     if (span) found.push({ place, start: span[0], end: span[1], text: all.slice(...span).join("") });
   });
   if (rest !== null) found.push({ place: null, start: rest, end: all.length, text: all.slice(rest).join("") });
   if (!found.length && all.length) found.push({ place: null, start: 0, end: all.length, text: story.story });
   return found.map((piece, number) => {
-    const lead = number ? blank(piece).length : 0, more = found[number + 1] ? blank(found[number + 1]) : "";
+    const lead = number ? blank(piece).length : 0,
+      more = found[number + 1] ? blank(found[number + 1]) : "";
     return { ...piece, lead, text: piece.text.slice(lead) + more };
   });
 }
 
-// White space before a segment is shown with the one before it: at the end of a line it would be a stray patch of colour.
+// White space before a segment is shown with the one before: at the end of a line it would be a stray patch of colour.
 const blank = piece => piece.text.match(/^\s*/)[0];

@@ -14,6 +14,7 @@ from discodvt.checkpoints import Checkpoint
 from discodvt.data.subwords import train_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT
+from discodvt.model.resampling import SMALL
 from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train
 from discodvt.training.stages.codes import LATENT_SIZE
@@ -111,6 +112,18 @@ def test_the_codes_stage_leaves_a_latent_the_generator_can_bear(chain):
     ]
     size = torch.cat(latents).square().mean().sqrt() / model.backbone.embedding_scale(model.generator)
     assert size.item() == pytest.approx(LATENT_SIZE, rel=0.3)
+
+
+@torch.no_grad()
+def test_the_codes_stage_leaves_weights_of_their_usual_size_that_read_and_say_the_same(chain):
+    kept, trained = (Checkpoint.open(chain / "codes" / name).load(DiscoDVT) for name in ("", "last-0000040"))
+    ids = torch.randint(4, 300, (3, 50), generator=torch.Generator().manual_seed(0))
+    ours, theirs = (model.read(ids, torch.ones_like(ids)) for model in (kept, trained))
+    assert torch.equal(ours.codes, theirs.codes)
+    assert torch.equal(ours.latent, theirs.latent)
+    start = SMALL / trained.config.conv_channels**0.5
+    assert start / trained.up.projection.weight.std() > 1.6  # it shrank
+    assert 1 / 1.6 < kept.up.projection.weight.std() / start < 1.6
 
 
 def test_the_writer_opens_and_its_prior_draws_plans(chain):

@@ -44,6 +44,12 @@ CASES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _no_plots(monkeypatch):
+    """They take longer than four steps."""
+    monkeypatch.setattr("discodvt.training.run.plot", lambda directory: None)
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory) -> Path:
     """Tiny random models: a BART and a Llama, both with tied embeddings, and a DiscoDVT around each."""

@@ -8,14 +8,16 @@ New convolutions start as He et al. (2015) have it, so that signals keep their s
 start shrinks them by 2.4 a layer, and a model without a pretrained posterior then never hears its plan.
 """
 
+from collections.abc import Mapping
 from itertools import pairwise
-from math import sqrt
+from math import isfinite, log2, sqrt
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 KERNEL, STRIDE, PADDING = 4, 2, 1
+SMALL = 0.1  # gain of the projection to the decoder at its start
 
 
 class Halving(nn.Conv1d):
@@ -42,7 +44,7 @@ class ToDecoder(nn.Linear):
     """The paper's last 1x1 convolution; it starts small, so that a pretrained decoder is not thrown off its track."""
 
     def reset_parameters(self) -> None:
-        nn.init.normal_(self.weight, std=0.1 / sqrt(self.in_features))
+        nn.init.normal_(self.weight, std=SMALL / sqrt(self.in_features))
         nn.init.zeros_(self.bias)
 
 
@@ -91,3 +93,25 @@ class UpSampling(nn.Module):
             states = torch.relu(convolution(states))
         latent: Tensor = self.projection(states[:, :, :length].transpose(1, 2)) * self.scale
         return latent
+
+
+def rebalanced(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of an `UpSampling`, by name, that make the same latent with a projection as large as at its start.
+
+    Signals of any positive size pass a ReLU alike: what the projection gains the convolutions lose, in equal parts. All
+    factors are powers of two, so that no bit of the latent changes; the projection's size is right to a factor of 1.5.
+    """
+    projection, changed = weights["projection.weight"], dict(weights)
+    layers = sum(name.startswith("convolutions.") and name.endswith(".weight") for name in weights)
+    ratio = SMALL / sqrt(projection.shape[1]) / max(float(projection.float().std()), 1e-30)
+    if not isfinite(ratio):
+        return changed
+    each, rest = divmod(round(log2(ratio)), layers)
+    lost = 0
+    for layer in range(layers):
+        share = each + (layer < rest)
+        lost += share
+        weight, bias = (f"convolutions.{layer}.{name}" for name in ("weight", "bias"))
+        changed[weight], changed[bias] = weights[weight] * 2.0**-share, weights[bias] * 2.0**-lost
+    changed["projection.weight"] = projection * 2.0**lost
+    return changed

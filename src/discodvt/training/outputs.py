@@ -90,10 +90,11 @@ class Checkpoints:
             weights = gather(_stored(objective, held), keep=accelerator.is_main_process)
             state = None if optimizer is None else get_optimizer_state_dict(module, optimizer, options=_GATHERED)
         if accelerator.is_main_process:
+            weights = weights if optimizer is not None else objective.exported(weights)
             objective.model.save_pretrained(partial, state_dict=weights)
             if objective.part is not None:
                 objective.part.write(partial)
-                if weights:  # else there are shards of them
+                if (partial / WHOLE).exists():  # else there are shards
                     (partial / WHOLE).rename(partial / TRAINED)
             if state is not None:
                 save_file(_flat(state["state"]), partial / OPTIMIZER)

@@ -86,6 +86,10 @@ class Objective(nn.Module):
         """Change the model after a validation, the same on every process; what was done, to be shown."""
         return []
 
+    def exported(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The weights of a model to be kept, by name in the model; to resume, they are stored as they are."""
+        return weights
+
     def freeze(self) -> list[str]:
         """Freeze the parts that are not trained and list their parameters."""
         frozen = []

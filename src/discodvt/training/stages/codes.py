@@ -15,8 +15,10 @@ from torch import Tensor
 from discodvt.config import LossValidation
 from discodvt.data.batches import Batch
 from discodvt.model import DiscoDVT
+from discodvt.model.resampling import rebalanced
 from discodvt.training.stages.reconstruct import LatentObjective, LatentRecipe, RelationLoss
 
+UP = "up."
 LATENT_SIZE = 0.2  # of the embeddings' standard deviation: a pretrained generator bears that from the first step
 
 
@@ -24,7 +26,8 @@ class CodesObjective(LatentObjective):
     """Stories are reconstructed from their codes alone.
 
     The loss is blind to the size of the latent, which would grow without end: every step brings it back. That is done
-    in the last projection, which is not trained here.
+    in the last projection, which is not trained here. It shrinks as the convolutions grow, too small in the end for a
+    stage that trains both at one rate: the model that is kept has them of their usual sizes, and the same latent.
     """
 
     def __init__(self, model: DiscoDVT, *arguments: Any, **settings: Any) -> None:
@@ -46,6 +49,10 @@ class CodesObjective(LatentObjective):
         with torch.no_grad():
             for weight in self.model.up.projection.parameters():
                 weight.mul_(float(self.latent_size / size))
+
+    def exported(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        up = {name.removeprefix(UP): weight for name, weight in weights.items() if name.startswith(UP)}
+        return weights | {UP + name: weight for name, weight in rebalanced(up).items()}
 
 
 class Codes(LatentRecipe):

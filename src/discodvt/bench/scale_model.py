@@ -6,6 +6,7 @@ by its slowest part: the workers together, or the driver. Docs: docs/scale.md.
 """
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 PLAYED = 50_000  # shards played one by one
@@ -76,9 +77,30 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredStage:
+    """A stage as it was measured (docs/scale.md says on what): rates, and what it writes and asks of a store."""
+
+    rates: StageRates
+    bytes_a_story: float
+    puts_a_shard: float
+    gets_a_shard: float
+
+
+MEASURED = {
+    "annotate": MeasuredStage(
+        StageRates(driver_start=4.8, worker_start=2.3, story=0.0732, shard=0.03, join=0.00012),
+        bytes_a_story=1701,
+        puts_a_shard=3,
+        gets_a_shard=16,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Projection:
     """A stage on many stories, in a cluster that reads and writes an object store."""
 
+    stage: str
     stories: int
     workers: int
     hours: float
@@ -91,24 +113,16 @@ class Projection:
     bound_by: str
 
 
-def project(
-    rates: StageRates,
-    *,
-    stories: int,
-    workers: int,
-    bytes_a_story: float,
-    puts_a_shard: float,
-    gets_a_shard: float,
-    prices: Prices | None = None,
-) -> Projection:
+def project(stage: str, *, stories: int, workers: int, prices: Prices | None = None) -> Projection:
     """Time, storage, requests and money of a run. Workers are paid for as long as the run lasts."""
-    prices = prices or Prices()
-    run = simulate(rates, stories=stories, workers=workers)
+    measured, prices = MEASURED[stage], prices or Prices()
+    run = simulate(measured.rates, stories=stories, workers=workers)
     core_hours = run.seconds * (workers + 1) / 3600
-    puts, gets = run.shards * puts_a_shard, run.shards * gets_a_shard
+    puts, gets = run.shards * measured.puts_a_shard, run.shards * measured.gets_a_shard
     requests = puts / 1000 * prices.thousand_puts + gets / 1000 * prices.thousand_gets
-    gigabytes = stories * bytes_a_story / 1e9
+    gigabytes = stories * measured.bytes_a_story / 1e9
     return Projection(
+        stage=stage,
         stories=stories,
         workers=workers,
         hours=run.seconds / 3600,
@@ -120,3 +134,27 @@ def project(
         dollars_a_month=gigabytes * prices.gigabyte_month,
         bound_by=run.bound_by,
     )
+
+
+def projection_table(projections: Sequence[Projection]) -> list[list[str]]:
+    """A heading and a row for each, as docs/scale.md has them."""
+    heading = [
+        "stage",
+        "stories",
+        "workers",
+        "hours",
+        "core hours",
+        "GB written",
+        "requests",
+        "$",
+        "$ a month",
+        "bound by",
+    ]
+    return [heading] + [
+        [
+            each.stage, f"{each.stories:.0e}".replace("e+0", "e"), f"{each.workers:,}", f"{each.hours:,.1f}",
+            f"{each.core_hours:,.0f}", f"{each.gigabytes:,.0f}", f"{each.puts + each.gets:.1e}".replace("e+0", "e"),
+            f"{each.dollars:,.0f}", f"{each.dollars_a_month:,.0f}", each.bound_by,
+        ]
+        for each in projections
+    ]  # fmt: skip

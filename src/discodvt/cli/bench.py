@@ -95,12 +95,37 @@ def scale(
         str | None, typer.Option(metavar="DIR", help="A writer; default: the storyteller that ships.")
     ] = None,
     scale: Scale = 1.0,
+    project: Annotated[
+        int | None, typer.Option(min=1, metavar="STORIES", help="Run nothing: what so many stories would cost.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="With --project: worker processes of the cluster.")] = 1000,
     json: Json = False,
 ) -> None:
     """Annotation and writing from 1,000 stories to 20,000, by one worker and two, beside the simulator's figures."""
+    if project is not None:
+        _project(project, workers, as_json=json)
+        return
     from discodvt.bench.scale import bench_scale
 
     _report("scale", bench_scale(model, scale=scale), as_json=json)
+
+
+def _project(stories: int, workers: int, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from rich.table import Table
+
+    from discodvt.bench import scale_model
+
+    found = [scale_model.project(stage, stories=stories, workers=workers) for stage in scale_model.MEASURED]
+    if as_json:
+        print_json([asdict(each) for each in found])
+        return
+    heading, *rows = scale_model.projection_table(found)
+    view = Table(*heading)
+    for row in rows:
+        view.add_row(*row)
+    out.print(view)
 
 
 def _report(title: str, rows: Iterable["BenchRow"], *, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from discodvt.bench import scale, scale_model
-from discodvt.bench.scale_model import Prices, StageRates, project, simulate
+from discodvt.bench.scale_model import MeasuredStage, Prices, StageRates, project, simulate
 
 RATES = StageRates(driver_start=5.0, worker_start=3.0, story=0.01, shard=0.001, join=0.0001, stories_per_shard=50)
 
@@ -42,10 +42,11 @@ def test_a_long_run_is_the_played_one(workers: int, monkeypatch: pytest.MonkeyPa
     assert extended.cpu_seconds == pytest.approx(played.cpu_seconds)
 
 
-def test_money_is_cores_and_requests_and_storage() -> None:
+def test_money_is_cores_and_requests_and_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = MeasuredStage(RATES, bytes_a_story=1000, puts_a_shard=2, gets_a_shard=5)
+    monkeypatch.setitem(scale_model.MEASURED, "it", stage)
     prices = Prices(core_hour=1.0, gigabyte_month=2.0, thousand_puts=3.0, thousand_gets=4.0)
-    costs = {"bytes_a_story": 1000, "puts_a_shard": 2, "gets_a_shard": 5}
-    found = project(RATES, stories=1_000_000, workers=9, prices=prices, **costs)  # type: ignore[arg-type]
+    found = project("it", stories=1_000_000, workers=9, prices=prices)
     assert found.core_hours == pytest.approx(found.hours * 10)
     assert (found.gigabytes, found.puts, found.gets) == (1.0, 40_000, 100_000)
     assert found.dollars == pytest.approx(found.core_hours + 120 + 400)
@@ -70,3 +71,14 @@ def test_rows_of_the_bench_are_kept_by_linear_runs_and_broken_by_others(monkeypa
     assert [row.ratio for row in rows] == [pytest.approx(1.0)] * 8
     power = 1.3
     assert scale.bench_scale(scale=0.05)[0].kept is False
+
+
+def test_the_tables_of_the_page_are_those_of_the_model() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "scale.md").read_text(encoding="utf-8")
+    rows = [
+        project(stage, stories=stories, workers=workers)
+        for stage in scale_model.MEASURED
+        for stories, workers in ((10**6, 100), (10**8, 1000), (10**9, 10_000))
+    ]
+    for row in scale_model.projection_table(rows):
+        assert f"| {' | '.join(row)} |" in page

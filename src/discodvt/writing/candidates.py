@@ -7,7 +7,8 @@ The score of a candidate is the sum of three numbers, which the story's record k
 
 A wish ("a `because` at place 5") first writes the story without it. Candidates keep its text before the place and get
 there a code that the prior finds likely and whose dictionary entry has the marker; the marker's subwords are made
-likelier within the segment. The annotator then says which candidates have the relation there or at a place beside it.
+likelier within the segment and the next. The annotator then says which candidates have the relation there or at a
+place beside it.
 """
 
 import re

@@ -17,16 +17,21 @@ from discodvt.writing.sampling import Floats, Ints, SamplingParams, sample
 
 
 class Favour(NamedTuple):
-    """Symbols that are made likelier between two positions, until one of them has come."""
+    """Symbols that are made likelier between two positions, more so from one to the next, until one of them has come.
+
+    So they come where they fit, if they fit anywhere: early places are taken only by what is nearly likely itself.
+    """
 
     symbols: tuple[int, ...]
     first: int
     last: int  # exclusive
-    bias: float  # added to their logits
+    bias: float  # added to their logits at the first position, nearly twice that at the last
 
-    def wanted(self, drawn: Sequence[int]) -> bool:
-        at = len(drawn)
-        return self.first <= at < self.last and not set(self.symbols) & set(drawn[self.first :])
+    def bias_after(self, drawn: Sequence[int]) -> float:
+        """What is added after these symbols; 0 where none of them is wanted."""
+        done = (len(drawn) - self.first) / (self.last - self.first)
+        wanted = 0 <= done < 1 and not set(self.symbols) & set(drawn[self.first :])
+        return self.bias * (1 + done) if wanted else 0.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -157,8 +162,8 @@ def next_symbols(logits: Floats, drafts: Sequence[Draft], *, start: int, end: in
             used = np.array(list({start, *draft.symbols} - {end} - draft.unpenalised), dtype=np.int64)
             known = scores[used]
             scores[used] = np.where(known < 0, known * penalty, known / penalty)
-        if draft.favour is not None and draft.favour.wanted(draft.symbols):
-            scores[list(draft.favour.symbols)] += draft.favour.bias
+        if draft.favour is not None and (bias := draft.favour.bias_after(draft.symbols)):
+            scores[list(draft.favour.symbols)] += bias
         if len(draft.symbols) < draft.fewest:
             scores[end] = -np.inf
     keys = np.array([draft.key for draft in drafts], dtype=np.uint64)

@@ -274,13 +274,13 @@ class StoryWriter:
         return ids
 
     def _favour(self, wanted: tuple[int, str] | None) -> Favour | None:
-        """The first subwords of a marker, within a sentence or at its beginning, at the subwords of a place."""
+        """The first subwords of a marker, within a sentence or at its beginning, at a place and the next one."""
         if wanted is None or self.latent is None:
             return None
         place, marker = wanted
         size = self.latent.tokens_per_code
         symbols = {self._ids(form, "marker")[0] for form in (marker, marker.capitalize())}
-        return Favour(tuple(sorted(symbols)), first=place * size, last=(place + 1) * size, bias=FAVOUR_BIAS)
+        return Favour(tuple(sorted(symbols)), first=place * size, last=(place + 2) * size, bias=FAVOUR_BIAS)
 
     def _checked_plan(self, request: Request) -> tuple[int, ...] | None:
         """A given plan, if the model can follow it; None where one is to be drawn."""

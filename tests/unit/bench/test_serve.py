@@ -16,7 +16,7 @@ def test_rows_on_a_toy_writer(tmp_path, monkeypatch):
         "streams lost or different / streams",
         "4 streams / write_many at batch 32",
         "steps from a cancel to the freed row",
-        "a story beside 6 clients that never read / without",
+        "CPU time of a story beside 6 clients that never read / without",
         "memory after 10 stories / after 2",
     ]
     lost, _, cancel, _, memory = rows

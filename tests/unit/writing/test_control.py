@@ -14,6 +14,7 @@ from discodvt.errors import BadRequest
 from discodvt.writing import Request, SamplingParams, Segment, Story, StoryWriter
 from discodvt.writing.candidates import Wish, choose, scores_of, where_found, wished_codes, write_best
 from discodvt.writing.control import alternatives, counterfactual, heard, kept_text, reach, redraw, rewrite, spans
+from discodvt.writing.decoding import Favour
 from discodvt.writing.dictionary import CodeDictionary
 
 PROMPT = "The fox who lost his hat"
@@ -187,3 +188,11 @@ def test_the_command_takes_locks_beginnings_and_candidates(tmp_path: Path):
         assert found.exit_code != 0, wrong
         assert isinstance(found.exception, BadRequest), wrong
         assert reason in str(found.exception)
+
+
+def test_a_favoured_symbol_is_wanted_ever_more_until_it_has_come():
+    favour = Favour((7, 9), first=4, last=8, bias=5.0)
+    drawn = [1, 7, 2, 3]  # one before the place does not count
+    assert [favour.bias_after([1] * at) for at in (3, 4, 6, 8)] == [0.0, 5.0, 7.5, 0.0]
+    assert favour.bias_after(drawn) == 5.0
+    assert favour.bias_after([*drawn, 9]) == 0.0

@@ -4,7 +4,9 @@ Hugging Face `generate` for the writer, a random BART-base and two random Llamas
 SmolLM2-135M); CTranslate2, where it is installed, for plain models (`bench.rivals`). Both sides take prompts and plans,
 give texts, draw from the nucleus of 0.9, and have one thread, whose CPU time is measured. Their draws differ, so
 lengths are forced on both: one length, but at batch 32 against Hugging Face a list of lengths, those at which the
-model's own stories end (for a random model, a spread like that of short stories).
+model's own stories end (for a random model, a spread like that of short stories). All weights are half-precision
+numbers, as those that ship: the writer reads them as halves, the others hold them in float32, and with weights that are
+no halves the writer gains less (docs/experiments.md).
 """
 
 import sys

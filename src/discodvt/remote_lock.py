@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from discodvt.errors import BadRequest, WorkFailed
+from discodvt.errors import BadRequest, DiscoError, WorkFailed
 from discodvt.storage import RemotePath, s3_client
 
 SECONDS_BETWEEN_SIGNS = 3.0
@@ -46,7 +46,7 @@ class RemoteLock:
     def _sign(self) -> None:
         while not self._released.wait(SECONDS_BETWEEN_SIGNS):
             self._signs += 1
-            with suppress(WorkFailed, OSError):  # the store is away; the work will meet that too
+            with suppress(DiscoError, OSError):  # the store is away; the work will meet that too
                 if max(_numbers(self._path), default=0) != self._number:
                     self.lost = True
                     return

@@ -13,6 +13,7 @@ from fastapi.routing import iter_route_contexts
 from unit.web.asking import JSON, Answer, ask, raw, running
 from unit.writing.toy_writer import save_writer
 
+from discodvt.studio.projects import Projects
 from discodvt.studio.scribe import Scribe
 from discodvt.studio.server import make_studio
 from discodvt.web.access import HEALTH, Access, make_access
@@ -53,10 +54,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def studio(writer: StoryWriter, access: Access, data: Path) -> Shell:
     """The server with everything it can have."""
-    try:
-        from discodvt.studio.projects import Projects
-    except ImportError:
-        return make_studio(writer, access)
     return make_studio(writer, access, projects=Projects(data))
 
 

@@ -89,7 +89,7 @@ def in_two(work: Callable[[], object]) -> list[int]:
 
     def rank(number: int) -> None:
         os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2", "ACCELERATE_USE_CPU": "true"}
-        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(in_two.port)}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(in_two.port), "OMP_NUM_THREADS": "1"}
         work()
         torch.distributed.destroy_process_group()
 

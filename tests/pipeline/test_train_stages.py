@@ -270,7 +270,7 @@ def test_the_best_prior_is_published_and_the_writers_card_is_about_it(chain, tmp
 
 def test_the_warm_start_has_no_prompts(chain, tmp_path):
     for stage, empty in (("warm-start", True), ("reconstruct", False)):
-        made = recipe_of(stage, chain).assemble(Site(tmp_path, Accelerator(cpu=True), last=None))
+        made = recipe_of(stage, chain).assemble(Site(tmp_path / stage, Accelerator(cpu=True), last=None))
         for feed in (made.train, made.valid):
             prompts = feed.batch(np.arange(len(feed)), step=0)["prompt_ids"]
             assert (prompts.tolist() == [[0, 2]] * len(feed)) == empty

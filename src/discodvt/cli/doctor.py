@@ -10,6 +10,7 @@ NEEDED = (
     "pydantic", "nltk", "sacrebleu", "scipy", "matplotlib", "jinja2", "filelock", "rich",
 )  # fmt: skip
 EXTRAS = {
+    "boto3": "cloud",
     "datasets": "hub",
     "fastapi": "studio",
     "optuna": "search",

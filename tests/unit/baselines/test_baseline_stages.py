@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 import torch
@@ -50,7 +51,7 @@ def stage_of(name: str, corpus: Path, init: Path, *more: str):
     from discodvt.training.assembly import Site
 
     recipe = read_recipe(name, [*SHORT, f"data.corpus={corpus}", f"model.init={init}", *more])
-    return recipe, recipe.assemble(Site(Path("unused"), Accelerator(), last=None))
+    return recipe, recipe.assemble(Site(Path(mkdtemp(dir=corpus.parent)), Accelerator(), last=None))
 
 
 def small_bart(*, dropout: float = 0.0) -> BartForConditionalGeneration:

@@ -129,7 +129,7 @@ def test_two_processes_killed_and_resumed_make_each_of_twelve_trials_once(tmp_pa
 
         return work
 
-    for kills in ((9, 14), (7, 6), (None, None)):
+    for kills in ((5, 6), (3, 3), (None, None)):  # so few that neither process runs out of trials before
         children = [in_child(one(kill)) for kill in kills]
         ends = [os.waitpid(child, 0)[1] for child in children]
         assert [os.WIFSIGNALED(end) for end in ends] == [kill is not None for kill in kills]

@@ -159,7 +159,9 @@ class Search:
                 lock.acquire(blocking=False)
             except Timeout:
                 continue
-            return optuna.trial.Trial(self.study, frozen._trial_id), lock
+            if self.study.get_trials(deepcopy=False)[frozen.number].state == frozen.state:
+                return optuna.trial.Trial(self.study, frozen._trial_id), lock
+            lock.release()  # it came to its end after it was listed
         return None
 
     def _new(self) -> "tuple[Trial, FileLock] | None":

@@ -153,6 +153,9 @@ class LatentModel(NewBackbone, Latent):
         "plan: posterior, codes and convolutions around a frozen language model; "
         "generator: the language model and the up-sampling, under codes that stay as they are",
     )
+    prior_layers: int | None = Field(
+        default=None, ge=1, description="Layers of the prior that `loss.prior` trains beside a causal model; none: all"
+    )
 
 
 class Lora(Section):

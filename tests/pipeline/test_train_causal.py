@@ -48,11 +48,12 @@ bottleneck = "bits"
 RECIPES = {
     "codes": f'stage = "codes"\n{COMMON}{LATENT}tune = "plan"\n',
     "reconstruct": f'stage = "reconstruct"\n{COMMON}{LATENT}',
+    "rated": f'stage = "reconstruct"\n{COMMON}{LATENT}prior_layers = 1\n'.replace("[loss]", "[loss]\nprior = 0.2"),
     "tuned": f'stage = "reconstruct"\n{COMMON}{LATENT}tune = "generator"\n',
     "prior": f'stage = "prior"\n{COMMON}',
     "seq2seq": f'stage = "seq2seq"\n{COMMON}',
 }
-STARTS_FROM = {"codes": "llama", "reconstruct": "codes", "tuned": "reconstruct", "prior": "tuned", "seq2seq": "llama"}
+STARTS_FROM = {"codes": "llama", "reconstruct": "codes", "rated": "codes", "tuned": "reconstruct", "prior": "tuned", "seq2seq": "llama"}
 
 
 def recipe_of(stage: str, chain: Path, *overrides: str):
@@ -100,6 +101,19 @@ def test_the_generator_is_untouched_by_the_codes_stage_and_the_codes_by_the_gene
     for name, weight in joint.items():
         fixed = name.startswith(("posterior.", "down.", "bottleneck."))
         assert torch.equal(weight, tuned[name]) == fixed, name
+
+
+def test_a_prior_beside_the_codes_learns_and_makes_them_easier_to_draw(chain, tmp_path):
+    """`loss.prior`: the same steps with and without it, then the stage `prior` for both."""
+    beside = [line["prior"] for line in lines(chain / "rated", "valid")]
+    assert beside[-1] < beside[0] - 0.3
+    first, last = {}, {}
+    for source in ("rated", "reconstruct"):
+        settings = [f"model.init={chain / source}", "model.prior_layers=1"]
+        list(train(recipe_of("prior", chain, *settings), tmp_path / source))
+        first[source], *_, last[source] = (line["prior"] for line in lines(tmp_path / source, "valid"))
+    assert first["rated"] < first["reconstruct"] - 0.3  # it goes on with what was learned beside the codes
+    assert last["rated"] < last["reconstruct"] - 0.05
 
 
 @torch.no_grad()

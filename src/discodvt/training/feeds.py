@@ -56,10 +56,13 @@ class StoryFeed:
         return length_keys(self.tokens.story_lengths, self.tokens.prompts.lengths)
 
     def counts(self, rows: Rows) -> Counts:
+        lengths = self.tokens.story_lengths[rows]
+        codes = {} if self.noise is None else {"codes": int((-(-lengths // self.noise.tokens_per_code)).sum())}
         return {
-            "tokens": int(self.tokens.story_lengths[rows].sum()),
+            "tokens": int(lengths.sum()),
             "stories": len(rows),
             "pairs": int(self.tokens.pair_counts[rows].sum()),
+            **codes,
         }
 
     def batch(self, rows: Rows, *, step: int | None) -> Batch:

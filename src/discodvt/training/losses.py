@@ -75,6 +75,16 @@ def relation(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits.float(), labels, reduction="sum")
 
 
+def rate(logits: Tensor, probabilities: Tensor, mask: Tensor) -> Tensor:
+    """-sum over codes of E_q log p(z_l | z_<l, x): the posterior's choice in the eyes of a prior that learns beside it.
+
+    Logits [B, L, K + 3] of the prior, probabilities [B, L, K] of the posterior, mask [B, L]. The part of the evidence
+    lower bound that the paper leaves to its second stage: codes become easier to draw from prompts.
+    """
+    expected = logits.float().log_softmax(-1)[..., : probabilities.shape[-1]]
+    return -(probabilities * expected)[mask].sum()
+
+
 def prior(logits: Tensor, codes: Tensor) -> Tensor:
     """Equation 8, -sum log p(z_l | z_<l, x): logits [B, L, K + 3], codes [B, L] with -100 past the end of the plan."""
     return F.cross_entropy(logits.flatten(0, 1).float(), codes.flatten(), ignore_index=-100, reduction="sum")

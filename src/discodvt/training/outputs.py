@@ -167,10 +167,8 @@ class Checkpoints:
 
 def _stored(objective: Objective, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Of the weights of an objective those a checkpoint holds, as it names them; tied ones once."""
-    tied: set[str] = set()
-    if is_sharded(objective):  # else the library that writes them sees which are the same
-        tied = {name for name, _ in objective.named_parameters(remove_duplicate=False)}
-        tied -= {name for name, _ in objective.named_parameters()}
+    tied = {name for name, _ in objective.named_parameters(remove_duplicate=False)}
+    tied -= {name for name, _ in objective.named_parameters()}
     named = {name.removeprefix("model."): weight for name, weight in state.items() if name not in tied}
     return named if objective.part is None else trained_weights(objective.part, named)
 

@@ -86,10 +86,21 @@ def trained_model(settings: Backbone, sizes: Latent, *, may_change: tuple[str, .
 
 
 def prior_model(
-    model: DiscoDVT, settings: Backbone, *, encoder: str | None, layers: int | None, max_codes: int
+    model: DiscoDVT,
+    settings: Backbone,
+    *,
+    layers: int | None,
+    max_codes: int,
+    encoder: str | None = None,
+    source: str | Path | None = None,
 ) -> Prior:
-    """A prior of the generator's kind; `encoder` names a BART whose encoder starts that of a BART-shaped one."""
+    """A prior of the generator's kind; `encoder` names a BART whose encoder starts that of a BART-shaped one.
+
+    Where a prior was trained beside the codes of the checkpoint `source` (`loss.prior`), it goes on.
+    """
     prior = new_prior(model, max_codes=max_codes, layers=layers)
+    if source is not None and Checkpoint.open(source).kind == "discodvt":
+        _go_on(prior, Checkpoint.open(source))
     if encoder is not None:
         if not isinstance(prior, PlanPrior):
             raise BadRequest("model.prior_encoder: for a BART-shaped prior; beside a causal model leave it out")
@@ -99,6 +110,16 @@ def prior_model(
         except RuntimeError:
             raise BadRequest(f"{encoder}: an encoder of another shape than the generator's") from None
     return prior
+
+
+def _go_on(prior: Prior, source: Checkpoint) -> None:
+    """Give a prior the weights it has in a checkpoint: below `prior.`, or in the directory of that name."""
+    weights, state = source.weights().under("prior."), prior.state_dict()
+    if not any(True for _ in weights) and source.prior is not None:
+        weights = source.prior.weights()
+    found = {name: weights[name] for name in weights if name in state and weights.shape(name) == state[name].shape}
+    if found:
+        prior.load_state_dict(state | found)
 
 
 def source_checkpoint(settings: Backbone) -> Checkpoint:

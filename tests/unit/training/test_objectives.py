@@ -116,6 +116,22 @@ def test_batch_minus_position_entropy_is_the_information_of_the_codes():
     assert losses.position_entropy(flat, mask).tolist() == pytest.approx([math.log(3), math.log(3)])
 
 
+def test_the_rate_of_certain_codes_is_their_loss_under_the_prior():
+    torch.manual_seed(0)
+    logits, codes = torch.randn(2, 4, 6 + 3), torch.tensor([[0, 5, 2, 2], [1, 3, 0, 0]])
+    logits[..., [6, 8]] = -torch.inf  # bos and pad are never drawn
+    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]], dtype=torch.bool)
+    certain = losses.rate(logits, F.one_hot(codes, 6).float(), mask)
+    torch.testing.assert_close(certain, losses.prior(logits, codes.masked_fill(~mask, -100)))
+    flat = torch.full((2, 4, 6), 1 / 6, requires_grad=True)
+    expected = -logits.log_softmax(-1)[..., :6].mean(-1)[mask].sum()
+    rate = losses.rate(logits, flat, mask)
+    torch.testing.assert_close(rate, expected)
+    rate.backward()
+    assert (flat.grad[1, 2:] == 0).all()
+    assert (flat.grad[0].argmin(-1) == logits[0, :, :6].argmax(-1)).all()  # towards what the prior expects
+
+
 def test_the_slope_of_an_entropy_is_finite_where_codes_are_certain():
     logits = torch.tensor([[[0.0, -500.0], [0.0, -500.0]]], requires_grad=True)
     mask = torch.ones(1, 2, dtype=torch.bool)

@@ -120,9 +120,10 @@ class Prior(Recipe):
             prior = prior_model(
                 planner,
                 self.model,
-                encoder=self.model.prior_encoder,
                 layers=self.model.prior_layers,
                 max_codes=longest,
+                encoder=self.model.prior_encoder,
+                source=self.model.init,
             )
         else:
             prior = load_prior(Checkpoint.open(site.last))

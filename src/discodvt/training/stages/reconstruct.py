@@ -14,11 +14,12 @@ from torch import Tensor
 
 from discodvt.checkpoints import Checkpoint
 from discodvt.config import LatentModel, Section, WordDropout
-from discodvt.data.batches import Batch
+from discodvt.data.batches import NO_LABEL, Batch
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT
 from discodvt.model.bottlenecks import Bottleneck, bottleneck_class
 from discodvt.model.discodvt import PosteriorOutput
+from discodvt.model.prior import Prior
 from discodvt.training import losses
 from discodvt.training.assembly import Corpus, Site
 from discodvt.training.feeds import DropoutSchedule, Noise
@@ -36,13 +37,19 @@ from discodvt.training.validation import (
     marker_hits,
     written_bleu_1,
 )
-from discodvt.training.weights import plan_model
+from discodvt.training.weights import plan_model, prior_model
 
-NEEDS_PROBABILITIES = ("loss.entropy", "loss.batch_entropy", "loss.position_entropy", "relaxation.noise_free")
+NEEDS_PROBABILITIES = (
+    "loss.entropy",
+    "loss.batch_entropy",
+    "loss.position_entropy",
+    "loss.prior",
+    "relaxation.noise_free",
+)
 
 
 class CodeLoss(Section):
-    """Weight of the paper's entropy term (section 3.5), and of three more for models grown from scratch."""
+    """Weight of the paper's entropy term (section 3.5), and of terms that are not in the paper."""
 
     entropy: float = Field(default=0.1, ge=0)
     batch_entropy: float = Field(
@@ -57,6 +64,11 @@ class CodeLoss(Section):
         gt=0,
         le=1,
         description="Share of the run over which `token_prediction` falls to 0; none: it stays",
+    )
+    prior: float = Field(
+        default=0.0,
+        ge=0,
+        description="Codes in the eyes of a prior that learns beside them; 1 / tokens a code makes it the ELBO's",
     )
 
 
@@ -148,6 +160,7 @@ class LatentObjective(Objective):
         temperature: TemperatureSchedule,
         tune: str = "all",
         token_prediction_steps: float = math.inf,
+        prior: Prior | None = None,
         watchdog: Watchdog | None = None,
         restart: DeadCodeRestart | None = None,
     ) -> None:
@@ -165,6 +178,9 @@ class LatentObjective(Objective):
                 self.terms["batch_entropy"] = Term(-weights.batch_entropy, "stories")
             if weights.position_entropy > 0:
                 self.terms["position_entropy"] = Term(weights.position_entropy, "stories")
+            if prior is not None:
+                self.terms["prior"] = Term(weights.prior, "codes")
+                self.prior = prior  # a part of training, as the token head; the stage `prior` goes on with it
         if weights.token_prediction > 0:
             self.terms["token_prediction"] = Term(weights.token_prediction, "tokens")
             self.add_token_head()
@@ -194,6 +210,8 @@ class LatentObjective(Objective):
                 sums["batch_entropy"] = losses.batch_entropy(reading.probabilities, reading.mask) * len(reading.codes)
             if "position_entropy" in self.terms:
                 sums["position_entropy"] = losses.position_entropy(reading.probabilities, reading.mask).sum()
+            if "prior" in self.terms:
+                sums["prior"] = self._rate(batch, reading, reading.probabilities, certain=validation)
         if reading.auxiliary is not None:
             sums["bottleneck"] = reading.auxiliary.sum()
         if "token_prediction" in self.terms:
@@ -216,6 +234,17 @@ class LatentObjective(Objective):
             batch["prompt_ids"], batch["prompt_mask"], decoder_ids, latent, use_cache=False
         ).last_hidden_state
         return self.model.summed_loss(states, batch["labels"])
+
+    def _rate(self, batch: Batch, reading: PosteriorOutput, probabilities: Tensor, *, certain: bool) -> Tensor:
+        """What codes cost under the prior, after argmax codes; if `certain`, the argmax codes themselves."""
+        bos = reading.codes.new_full((len(reading.codes), 1), self.prior.config.bos_token_id)
+        before = torch.cat([bos, reading.codes[:, :-1]], dim=1)
+        logits = self.prior(
+            batch["prompt_ids"], batch["prompt_mask"], decoder_input_ids=before, use_cache=False
+        ).logits
+        if certain:
+            return losses.prior(logits, reading.codes.masked_fill(~reading.mask, NO_LABEL))
+        return losses.rate(logits, probabilities, reading.mask)
 
     def add_token_head(self) -> None:
         """A part of training only; it is saved with the model, and whoever opens that leaves it aside."""
@@ -300,12 +329,20 @@ class LatentRecipe(TunedRecipe):
         dropout = DropoutSchedule.over(total, self.word_dropout)
         train, valid = corpus.story_feeds(seed=self.seed, dropout=dropout, noise=noise)
         fades = self.loss.token_prediction_until
+        source = site.last or self.model.init
+        prior = None
+        if self.loss.prior > 0:
+            longest = -(-self.data.story_tokens // model.config.tokens_per_code)
+            prior = prior_model(
+                model, self.model, layers=self.model.prior_layers, max_codes=longest, source=source
+            )
         objective = self.objective(
             model,
             self.loss,
             temperature=TemperatureSchedule.over(total, self.relaxation),
             tune=self.model.tune,
             token_prediction_steps=math.inf if fades is None else fades * total,
+            prior=prior,
             watchdog=Watchdog(
                 self.watchdog,
                 grace_steps=round(self.watchdog.grace * total),
@@ -336,7 +373,6 @@ class LatentRecipe(TunedRecipe):
             )
             return {"bleu_1": score}
 
-        source = site.last or self.model.init
         if hasattr(objective, "token_head") and source is not None:
             objective.token_head.load(Checkpoint.open(source).weights())
         by_bleu = self.validation.select_by == "bleu-1"

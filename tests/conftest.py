@@ -1,5 +1,7 @@
-"""What several tests share: the shared data folder beside the repository, and one loaded annotator."""
+"""What several tests share: the shared data folder beside the repository, one loaded annotator, one picture."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,3 +25,26 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def annotator() -> Annotator:
     return Annotator()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _curves_are_drawn_once() -> Iterator[None]:
+    """A training in a test takes less time than its `training.png`: journals of the same figures share one picture."""
+    if "discodvt.training.run" not in sys.modules:  # no test here trains
+        yield
+        return
+    from discodvt.training import outputs, run
+
+    pictures: dict[frozenset[str], bytes] = {}
+
+    def plot(directory: Path) -> Path:
+        names = frozenset(name for line in outputs.read_metrics(directory / outputs.METRICS) for name in line)
+        if names not in pictures:
+            pictures[names] = outputs.plot(directory).read_bytes()
+        path = directory / "training.png"
+        path.write_bytes(pictures[names])
+        return path
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "plot", plot)
+        yield

@@ -7,8 +7,6 @@ double the time to a writer's first word. The base of a checkpoint that holds on
 trained is found again here.
 """
 
-import json
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -21,10 +19,12 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 import discodvt
-from discodvt.errors import BadRequest
+from discodvt.errors import BadRequest, first_line
 from discodvt.lengths import PAPER_MAX_TOKENS, Lengths
 from discodvt.storage import RemotePath, local_copy, locate
-from discodvt.stored_weights import BASE, Part, PartWeights, Weights, read_settings, weights_hash
+from discodvt.stored_settings import check_sizes, read_generation, read_settings
+from discodvt.stored_tokenizer import open_tokenizer, read_tokenizer
+from discodvt.stored_weights import BASE, Part, PartWeights, Weights, weights_hash
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -34,23 +34,6 @@ __all__ = ["STORYTELLER", "Checkpoint", "Weights", "best_device", "open_tokenize
 
 _FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _KINDS = {"discodvt": "a DiscoDVT", "bart": "a plain BART", "discodvt-prior": "a prior of plans (`prior/` of a writer)"}
-_LAYERS = {  # keys of config.json, and where their layers are numbered in the weights
-    "encoder_layers": re.compile(r"(?:^|\.)encoder\.layers\.(\d+)\."),
-    "decoder_layers": re.compile(r"(?:^|\.)decoder\.layers\.(\d+)\."),
-    "conv_layers": re.compile(r"(?:^|\.)up\.convolutions\.(\d+)\."),
-}
-_SIZES = (
-    "d_model encoder_ffn_dim decoder_ffn_dim hidden_size intermediate_size vocab_size text_vocab_size code_width "
-    "conv_channels relation_width num_relations encoder_attention_heads decoder_attention_heads num_attention_heads"
-).split()
-_SETTINGS = {  # of generation_config.json: least value, and whether it counts something
-    "temperature": (0, False),
-    "repetition_penalty": (0, False),
-    "min_new_tokens": (0, True),
-    "max_new_tokens": (1, True),
-    "prompt_tokens": (1, True),
-}
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model", "vocab.txt")
 
 
 class Checkpoint:
@@ -84,7 +67,7 @@ class Checkpoint:
     def config(self) -> dict[str, Any]:
         """`config.json`, held against the weights."""
         config = read_settings(self.directory / "config.json")
-        _check_sizes(self.directory / "config.json", config, self.weights())
+        check_sizes(self.directory / "config.json", config, self.weights())
         return config
 
     @property
@@ -112,15 +95,7 @@ class Checkpoint:
     @cached_property
     def generation(self) -> dict[str, Any]:
         """`generation_config.json`, its numbers checked; empty where there is none."""
-        path = self.directory / "generation_config.json"
-        settings = read_settings(path)
-        for name, (least, counts) in _SETTINGS.items():
-            value = settings.get(name)
-            fine = isinstance(value, int if counts else (int, float)) and not isinstance(value, bool)
-            if value is not None and not (fine and least <= value < float("inf")):
-                wanted = f"a {'whole ' if counts else ''}number of {least} or more"
-                raise BadRequest(f"{path}: {name} is {json.dumps(value)}; expected {wanted}")
-        return settings
+        return read_generation(self.directory / "generation_config.json")
 
     @property
     def prior(self) -> "Checkpoint | None":
@@ -222,7 +197,7 @@ class Checkpoint:
     def bare_tokenizer(self) -> Tokenizer:
         """The tokenizer without the layers transformers puts around it."""
         path = self.directory / "tokenizer.json"
-        tokenizer = _parsed(path) if path.exists() else open_tokenizer(self.directory).backend_tokenizer
+        tokenizer = read_tokenizer(path) if path.exists() else open_tokenizer(self.directory).backend_tokenizer
         self._check_vocabulary(tokenizer.get_vocab_size())
         tokenizer.no_truncation()
         tokenizer.no_padding()
@@ -263,7 +238,7 @@ class Checkpoint:
                 else:
                     model, found = self.put_together(kind.from_pretrained, merged=merged, **settings)
         except (OSError, ValueError, RuntimeError, TypeError, SafetensorError, StrictDataclassError) as error:
-            raise BadRequest(f"{self.directory}: it cannot be opened ({_first_line(error)}); copy it again") from None
+            raise BadRequest(f"{self.directory}: it cannot be opened ({first_line(error)}); copy it again") from None
         missing = sorted(name for name in found["missing_keys"] if not may_lack or may_lack not in name)
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -294,27 +269,6 @@ class Checkpoint:
         if rows is not None and not rows // 2 <= subwords <= rows:  # a model may have rows to spare
             facts = f"a tokenizer of {subwords:,} subwords, a model of {rows:,}"
             raise BadRequest(f"{self.directory}: {facts}; they do not belong together, copy the directory again")
-
-
-def open_tokenizer(source: str | Path) -> "PreTrainedTokenizerBase":
-    """The tokenizer of a checkpoint (directory or Hub id), or of a directory with `vocab.json` and `merges.txt`."""
-    from huggingface_hub.errors import StrictDataclassError
-    from transformers import AutoTokenizer, BartTokenizer
-
-    directory = Path(source)
-    if directory.is_dir() and not any((directory / name).exists() for name in _TOKENIZER_FILES):
-        raise BadRequest(f"{directory}: no tokenizer.json in it; copy the tokenizer's files into it")
-    if (directory / "tokenizer.json").exists():
-        _parsed(directory / "tokenizer.json")
-    try:
-        if (directory / "vocab.json").exists() and not (directory / "tokenizer.json").exists():
-            return BartTokenizer(vocab=str(directory / "vocab.json"), merges=str(directory / "merges.txt"))
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(str(source))
-    except (OSError, ValueError, TypeError, KeyError, StrictDataclassError) as error:
-        raise BadRequest(f"{source}: no tokenizer could be opened ({_first_line(error)})") from None
-    for mark in ("is_local", "local_files_only"):  # how it was opened is no part of it, and must not be saved with it
-        tokenizer.init_kwargs.pop(mark, None)
-    return tokenizer
 
 
 def best_device() -> torch.device:
@@ -352,46 +306,5 @@ def _downloaded(name: str, revision: str | None = None, *, asked_by: str = "") -
         return Path(snapshot_download(name, revision=revision, allow_patterns=_FILES))
     except (OSError, ValueError) as error:
         what = f"{asked_by}{name}" + (f", revision {revision}" if revision else "")
-        reason = _first_line(error)
+        reason = first_line(error)
         raise BadRequest(f"{what}: neither a directory nor a model on the Hub that can be reached ({reason})") from None
-
-
-def _parsed(path: Path) -> Tokenizer:
-    """A tokenizer file with subwords in it."""
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises nothing more special
-        raise BadRequest(f"{path}: no tokenizer in it ({_first_line(error)}); copy it again") from None
-    if tokenizer.get_vocab_size() == 0:
-        raise BadRequest(f"{path}: a tokenizer without subwords; copy it again")
-    return tokenizer
-
-
-def _check_sizes(path: Path, config: dict[str, Any], weights: Weights) -> None:
-    """Refuse numbers no weight bears out, before a model of that size is built."""
-    shapes = {name: weights.shape(name) for name in weights}
-    largest = max((size for shape in shapes.values() for size in shape), default=1)
-    for key, value in config.items():
-        low, high = 1, largest
-        if key in _LAYERS:
-            low = high = len({found.group(1) for found in map(_LAYERS[key].search, shapes) if found})
-        elif key in ("num_hidden_layers", "n_layer"):  # every architecture numbers them elsewhere
-            high = len(shapes)
-        elif key == "max_position_embeddings":
-            rows = [shape[0] for name, shape in shapes.items() if name.endswith("embed_positions.weight")]
-            high = min(rows, default=2**31)
-        elif key == "backbone_config" and isinstance(value, dict):
-            _check_sizes(path, value, weights)
-            continue
-        elif key not in _SIZES:
-            continue
-        if value is not None and (type(value) is not int or not low <= value <= high):
-            expected = f"{high}" if low == high else f"a whole number from {low} to {high:,}"
-            raise BadRequest(f"{path}: {key} is {json.dumps(value)}; expected {expected}, as in the weights")
-    for key in ("encoder_attention_heads", "decoder_attention_heads"):
-        if "d_model" in config and config["d_model"] % config.get(key, 1):
-            raise BadRequest(f"{path}: {key} is {config[key]}; expected a divisor of d_model {config['d_model']}")
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -6,8 +6,9 @@ ship with the package and are known by name (`paper/wikiplots`).
 """
 
 import shutil
+import tomllib
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -29,6 +30,18 @@ def find_recipe(name: str | Path) -> Path:
     path = Path(name)
     known = path.as_posix().removeprefix("recipes/").removesuffix(".toml")
     return path if path.exists() else shipped_recipes().get(known, path)
+
+
+def read_toml(path: Path, *, give: str, missing: str | None = None) -> dict[str, Any]:
+    """The content of a TOML file. `give` says what was asked for; `missing` what to do where there is no such file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        if missing is not None and isinstance(error, FileNotFoundError):
+            raise BadRequest(f"{path}: {missing}") from None
+        raise BadRequest(f"{path}: {error.strerror}; give {give}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadRequest(f"{path}: not a TOML file: {error}") from None
 
 
 def copy_recipes(name: str, directory: Path) -> list[Path]:

@@ -36,3 +36,8 @@ class BadRequest(DiscoError):
     """The request itself was wrong (a missing file, an unknown column, contradictory options)."""
 
     exit_code = 2
+
+
+def first_line(error: BaseException) -> str:
+    """What a library says of its error, for a message of one line; where it says nothing, the error's name."""
+    return next(iter(str(error).splitlines()), type(error).__name__)

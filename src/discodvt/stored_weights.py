@@ -19,6 +19,7 @@ from torch import Tensor
 
 from discodvt.artefacts import file_hash
 from discodvt.errors import BadRequest
+from discodvt.stored_settings import read_settings
 
 WHOLE = "model.safetensors"
 TRAINED = "trained.safetensors"
@@ -180,16 +181,6 @@ def weights_hash(directory: Path) -> str:
 @lru_cache
 def _kept_hash(file: Path, size: int, changed: int) -> str:
     return file_hash(file)
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """A JSON file of settings; empty where there is none."""
-    if not path.exists():
-        return {}
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError):
-        raise BadRequest(f"{path}: no JSON object in it; copy the directory again") from None
 
 
 def is_lora(name: str) -> bool:

@@ -26,7 +26,7 @@ from discodvt.corpus import read_examples
 from discodvt.data.subwords import Symbols, as_input
 from discodvt.errors import BadRequest
 from discodvt.model.backbones import Backbone, load_language_model, new_backbone
-from discodvt.stored_weights import read_settings
+from discodvt.stored_settings import read_settings
 
 STAGE = "rescoring"
 SETTINGS = "rescoring.json"

@@ -1,4 +1,8 @@
-"""Bench of the annotate stage: its cost over bare parsing, its workers, its memory."""
+"""Bench of the annotate stage: its cost over bare parsing, its workers, its memory.
+
+CPU time is compared where it can be, that of the workers included: it means the same on a machine that others use. How
+much sooner two workers are done is a matter of the clock, and not measured beside others.
+"""
 
 import os
 import random
@@ -7,11 +11,12 @@ import time
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
+from statistics import median
 from subprocess import DEVNULL, Popen
 from tempfile import TemporaryDirectory
 
 from discodvt.artefacts import open_stage
-from discodvt.bench.rows import BenchRow, interleave, ratio_row
+from discodvt.bench.rows import BenchRow, OtherWork, cpu_seconds, interleave, ratio_row, unmeasured_row
 from discodvt.corpus import CORPUS_SCHEMA, read_examples, split_files, write_rows
 from discodvt.corpus.sentences import split_sentences
 from discodvt.discourse.annotator import Annotator
@@ -19,6 +24,7 @@ from discodvt.discourse.parsers import SpacyParser, bundled_path
 from discodvt.errors import BadRequest, WorkFailed
 
 FEW, MANY = 1_000, 20_000
+MOST_OTHERS = 0.1  # cores
 
 
 def bench_annotate(corpus: Path | None = None, *, rounds: int = 3, scale: float = 1.0) -> Iterator[BenchRow]:
@@ -27,7 +33,7 @@ def bench_annotate(corpus: Path | None = None, *, rounds: int = 3, scale: float 
     sample = _until(stories, words=round(40_000 * scale))
     workload = sample + _until(stories, words=round(360_000 * scale))
     yield _overhead(sample, rounds)
-    yield _workers(workload, rounds)
+    yield from _workers(workload, rounds)
     yield _memory(scale)
 
 
@@ -45,18 +51,34 @@ def _overhead(texts: list[str], rounds: int) -> BenchRow:
             pass
 
     interleave([bare, whole], 1)  # warm up
-    alone, all_of_it = interleave([bare, whole], rounds)
+    alone, all_of_it = interleave([bare, whole], rounds, clock=time.process_time)
     speed = sum(len(text.split()) for text in texts) / min(all_of_it)
-    return ratio_row("annotation / bare nlp.pipe", all_of_it, alone, at_most=1.25, note=f"{speed:,.0f} words/s")
+    return ratio_row(
+        "annotation / bare nlp.pipe", all_of_it, alone, at_most=1.25, note=f"{speed:,.0f} words a CPU second"
+    )
 
 
-def _workers(texts: list[str], rounds: int) -> BenchRow:
+def _workers(texts: list[str], rounds: int) -> Iterator[BenchRow]:
+    cpu: list[list[float]] = [[], []]
     with TemporaryDirectory() as place:
         corpus = corpus_of(Path(place) / "corpus", texts)
-        runs = [lambda: _annotate(corpus, workers=1), lambda: _annotate(corpus, workers=2)]
-        one, two = interleave(runs, rounds)
-    note = f"whole command, {os.cpu_count()} cores"
-    return ratio_row("speed of 2 workers / 1", one, two, at_least=1.6, note=note)
+
+        def run(workers: int) -> None:
+            before = cpu_seconds()
+            _annotate(corpus, workers=workers)
+            cpu[workers - 1].append(cpu_seconds() - before)
+
+        others = OtherWork()
+        one, two = interleave([lambda: run(1), lambda: run(2)], rounds)
+        busy = others.cores()
+    note = f"whole command, {median(cpu[1]):.1f} and {median(cpu[0]):.1f} CPU s"
+    yield ratio_row("CPU time of 2 workers / 1", cpu[1], cpu[0], at_most=1.25, note=note)
+    name, cores = "speed of 2 workers / 1, by the clock", os.cpu_count() or 1
+    if busy > MOST_OTHERS or cores < 2:
+        found = f"others used {busy:.1f} of {cores} cores meanwhile"
+        yield unmeasured_row(name, found if cores > 1 else "one core", at_least=1.6)
+    else:
+        yield ratio_row(name, one, two, at_least=1.6, note=f"whole command, {cores} cores")
 
 
 def _memory(scale: float) -> BenchRow:

@@ -1,12 +1,16 @@
 """A bench row: a ratio with its spread beside what was promised, and the interleaved timing that measures it."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 from rich.text import Text
+
+_STAT = Path("/proc/stat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,8 @@ def interleave(
 ) -> list[list[float]]:
     """Seconds of each work in each round; the works take turns and the order turns too, so noise falls on all alike.
 
-    After so many seconds no further round is begun. `time.process_time` as the clock leaves out what others compute.
+    After so many seconds no further round is begun. `time.process_time` as the clock leaves out what others compute,
+    `cpu_seconds` counts commands that were run to their end too.
     """
     taken: list[list[float]] = [[] for _ in works]
     ends = None if seconds is None else time.monotonic() + seconds
@@ -57,6 +62,30 @@ def interleave(
             works[which]()
             taken[which].append(clock() - started)
     return taken
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process and of all it has started and waited for, with theirs."""
+    return sum(os.times()[:4])
+
+
+class OtherWork:
+    """How much of the machine others use from here on: a speed by the clock then says little (Linux; else 0)."""
+
+    def __init__(self) -> None:
+        self._clock, self._theirs = time.perf_counter(), self._so_far()
+
+    def cores(self) -> float:
+        """Cores that other processes have kept busy since, on average."""
+        return max(0.0, self._so_far() - self._theirs) / max(1e-9, time.perf_counter() - self._clock)
+
+    @staticmethod
+    def _so_far() -> float:
+        try:
+            user, nice, system, _, _, *interrupts = map(int, _STAT.read_text().split("\n")[0].split()[1:9])
+        except OSError:
+            return 0.0
+        return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK") - cpu_seconds()
 
 
 def ratio_row(

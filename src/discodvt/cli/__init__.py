@@ -92,7 +92,8 @@ class _Command(TyperCommand):
             flags = {parameter.name: _flag(parameter) for parameter in self.params}
             message = str(error)
             for name in error.parameters:
-                message = message.replace(f"`{name}`", flags.get(name, f"`{name}`"))
+                flag = flags.get(name) or flags.get(name.removesuffix("s"))  # `locks` are given by --lock, one each
+                message = message.replace(f"`{name}`", flag or f"`{name}`")
             error.args = (message,)
             raise
         except KeyboardInterrupt:

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from discodvt.cli.console import err, out, print_json, progress
-from discodvt.cli.options import Json
-from discodvt.cli.places import On, Resources, Workers
+from discodvt.cli.options import Json, On, Resources, Workers
 from discodvt.errors import BadRequest
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Measure the project's speed and memory promises.", no_args_is_help=True)
 
+Model = Annotated[str | None, typer.Option(metavar="DIR", help="A writer; default: the storyteller that ships.")]
 Rounds = Annotated[int, typer.Option(min=1, help="Interleaved rounds.")]
 Scale = Annotated[float, typer.Option(min=0.001, help="Share of the full amount of work.")]
 
@@ -59,9 +60,7 @@ def evaluate(rounds: Rounds = 3, scale: Scale = 1.0, json: Json = False) -> None
 
 @app.command("generate")
 def generate(
-    model: Annotated[
-        str | None, typer.Option(metavar="DIR", help="A writer; default: the storyteller that ships.")
-    ] = None,
+    model: Model = None,
     rounds: Rounds = 3,
     scale: Scale = 1.0,
     minutes: Annotated[float, typer.Option(min=0.0, help="Begin no further row after so many minutes.")] = 4.0,
@@ -75,9 +74,7 @@ def generate(
 
 @app.command("serve")
 def serve(
-    model: Annotated[
-        str | None, typer.Option(metavar="DIR", help="A writer; default: the storyteller that ships.")
-    ] = None,
+    model: Model = None,
     stories: Annotated[int, typer.Option(min=10, help="Stories of the memory row.")] = 5_000,
     rounds: Rounds = 3,
     scale: Scale = 1.0,
@@ -91,9 +88,7 @@ def serve(
 
 @app.command("scale")
 def scale(
-    model: Annotated[
-        str | None, typer.Option(metavar="DIR", help="A writer; default: the storyteller that ships.")
-    ] = None,
+    model: Model = None,
     scale: Scale = 1.0,
     project: Annotated[
         int | None, typer.Option(min=1, metavar="STORIES", help="Run nothing: what so many stories would cost.")

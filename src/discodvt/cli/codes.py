@@ -8,8 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from discodvt.cli import console
-from discodvt.cli.options import Json, Resamples
-from discodvt.cli.places import On, Resources, Workers
+from discodvt.cli.options import Json, On, Overwrite, Resamples, Resources, Workers
 from discodvt.cli.score_table import score_table
 from discodvt.errors import BadRequest
 
@@ -43,7 +42,6 @@ Split = Annotated[str, typer.Option(help="Which split is read.")]
 MaxStories = Annotated[int | None, typer.Option(min=1, help="Read only the first stories of the split.")]
 PromptTokens = Annotated[int | None, typer.Option(min=1, help="Subwords of a prompt; default: as trained.")]
 StoryTokens = Annotated[int | None, typer.Option(min=8, help="Decoder positions of a story; default: as trained.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what OUT holds.")]
 
 
 @app.callback()

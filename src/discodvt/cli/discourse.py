@@ -6,13 +6,11 @@ from typing import Annotated, Literal
 import typer
 
 from discodvt.cli import console
-from discodvt.cli.options import Json, Match, Resamples, ResampleSeed
+from discodvt.cli.options import Json, Match, Overwrite, Resamples, ResampleSeed
 from discodvt.cli.score_table import compared, interval, number, score_table
 from discodvt.cli.train import show_events
 
 app = typer.Typer(help="Judge the discourse of stories: relations and markers.", no_args_is_help=True)
-
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what the directory holds.")]
 
 
 @app.callback()

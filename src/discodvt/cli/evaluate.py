@@ -7,8 +7,7 @@ import typer
 from rich.table import Table
 
 from discodvt.cli import console
-from discodvt.cli.options import Json, Match, Resamples, ResampleSeed
-from discodvt.cli.places import On, Resources, Workers
+from discodvt.cli.options import Json, Match, On, Overwrite, Resamples, ResampleSeed, Resources, Workers
 from discodvt.cli.score_table import compared, interval, number, score_table
 
 ARROWS = {"higher": " ↑", "lower": " ↓", "none": ""}
@@ -43,7 +42,7 @@ def evaluate(
     on: On = "local",
     resources: Resources = "",
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write scores.json there.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what DIR holds.")] = False,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Score stories against their references, each score with its interval and signature."""

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from discodvt.cli.console import err, out, print_line, progress
-from discodvt.cli.places import On, Resources, Workers
+from discodvt.cli.options import On, Resources, Workers
 from discodvt.errors import BadRequest, Interrupted
 
 if TYPE_CHECKING:

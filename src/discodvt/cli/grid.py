@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from discodvt.cli.console import err, out, print_json
+from discodvt.cli.options import Json
 from discodvt.errors import BadRequest, WorkFailed
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def grid(
         list[int] | None, typer.Option(min=0, metavar="SEED", help="Only this seed; repeatable.", show_default=False)
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, with time and disk, and stop.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")] = False,
+    json: Json = False,
 ) -> None:
     """Train, write, evaluate and compare systems over seeds and corpora; ends in the paper's tables and figures.
 

@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from discodvt.cli.console import err, out, print_json
+from discodvt.cli.options import Json
 
 app = typer.Typer(help="Human evaluation: make a blind study, serve it to judges, score it.", no_args_is_help=True)
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of the study.")]
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 Win = Annotated[float, typer.Option(help="Share of judgements that prefer the first system.")]
 Tie = Annotated[float, typer.Option(help="Share of ties.")]
 Fidelity = Annotated[float, typer.Option(help="How often a judge gives an item's common verdict; kappa is its square.")]

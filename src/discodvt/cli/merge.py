@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from discodvt.cli.console import out as console
+from discodvt.cli.options import Overwrite
 
 
 def merge(
@@ -13,7 +14,7 @@ def merge(
         str, typer.Argument(metavar="CHECKPOINT", help="Run with model.tune=lora or plan: directory or Hub id.")
     ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Directory of the whole model.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is in OUT.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
     """Merge what was trained into its base: a whole model that needs neither."""
     from discodvt.training.merging import merge as merge_checkpoint

@@ -7,11 +7,12 @@ all share, which are the parameters of `_prepare`.
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from discodvt.cli import console
+from discodvt.cli.options import Json, Overwrite
 from discodvt.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def _prepare(
     cut: Annotated[bool, typer.Option("--cut", help="Cut those at the last sentence end that fits instead.")] = False,
     max_story_mb: Annotated[int, typer.Option(help="Longest line, and longest story, that is read, in MB.")] = 16,
     limit: Annotated[int | None, typer.Option(help="Stop after so many stories (of each split, if given).")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what the directory holds.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
+    overwrite: Overwrite = False,
+    json: Json = False,
 ) -> None:
     asked = dict(locals())
     from discodvt.corpus import Options, prepare
@@ -122,7 +123,7 @@ def _command(make: Callable[..., "Source"]) -> None:
 
     # Typer reads the arguments off the signature and the annotations.
     parameters = [value.replace(kind=inspect.Parameter.KEYWORD_ONLY) for value in (own | columns | shared).values()]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    cast(Any, command).__signature__ = inspect.Signature(parameters)
     command.__annotations__ = {value.name: value.annotation for value in parameters}
     app.command(make.__name__, help=make.__doc__)(command)
 

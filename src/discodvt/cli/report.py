@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from discodvt.cli import console
-from discodvt.cli.options import Json
+from discodvt.cli.options import Json, Overwrite
 
 
 def report(
@@ -18,7 +18,7 @@ def report(
         typer.Option(help="Put the paper's numbers on this dataset beside runs of its scale."),
     ] = None,
     examples: Annotated[int, typer.Option(min=0, help="Prompts whose stories are shown side by side.")] = 3,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what DIR holds.")] = False,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Make a page, tables and figures of the outputs of `evaluate`, `discourse score` and `codes`.

@@ -6,12 +6,10 @@ from typing import Annotated, Literal
 import typer
 
 from discodvt.cli.console import err, out, print_json
+from discodvt.cli.options import Json, Overwrite
 from discodvt.errors import BadRequest
 
 app = typer.Typer(help="Aristotelian Rescoring: plots of a corpus, and a writer of its parts.", no_args_is_help=True)
-
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what the directory holds.")]
 
 
 @app.callback()

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from discodvt.cli.console import err, out, print_json, progress
+from discodvt.cli.options import Json
 from discodvt.errors import BadRequest
 
 
@@ -23,7 +24,7 @@ def search(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the values drawn.")] = 0,
     pruning: Annotated[bool, typer.Option("--pruning/--no-pruning", help="Stop hopeless trials early.")] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")] = False,
+    json: Json = False,
 ) -> None:
     """Search for the settings of a recipe that are best by validation loss or BLEU-1 (`validation.select_by`).
 

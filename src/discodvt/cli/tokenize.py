@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from discodvt.cli.console import out, print_json, progress
-from discodvt.cli.options import Json
-from discodvt.cli.places import On, Resources, Workers
+from discodvt.cli.options import Json, On, Overwrite, Resources, Workers
 
 
 def tokenize(
@@ -19,7 +18,7 @@ def tokenize(
     workers: Workers = None,
     on: On = "local",
     resources: Resources = "",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what OUT holds.")] = False,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Turn the corpus of a recipe into tokens, once for all runs and processes that read it.

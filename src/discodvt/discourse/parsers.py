@@ -76,7 +76,7 @@ class SpacyParser:
         self.nlp = _load_spacy(source)
         if "parser" not in self.nlp.pipe_names:
             raise BadRequest(f"{name}: this spaCy pipeline has no `parser`; it has {', '.join(self.nlp.pipe_names)}")
-        self.scheme = scheme_of(self.nlp.get_pipe("parser").labels, source=name)  # type: ignore[attr-defined]
+        self.scheme = scheme_of(self.nlp.pipe_labels["parser"], source=name)
         if self.nlp.lang not in (language.code, "xx"):  # xx: trained on many languages
             raise BadRequest(
                 f"parser {name}: a pipeline for `{self.nlp.lang}`, not for {language.name}; give a parser that was "

@@ -124,7 +124,7 @@ class BagOfWords:
             torch.autograd.backward(total)
             return total
 
-        optimizer.step(loss)  # type: ignore[no-untyped-call, unused-ignore]
+        optimizer.step(loss)
         learned = weights.tolist()
         return cls({word: learned[number] for word, number in vocabulary.items()}, float(bias.detach()))
 

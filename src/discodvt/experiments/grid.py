@@ -20,7 +20,6 @@ a stage, `{corpus}` that of the corpus. Chains with the same beginning share it.
 """
 
 import re
-import tomllib
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -28,7 +27,7 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from discodvt.config import Section, find_recipe
+from discodvt.config import Section, find_recipe, read_toml
 from discodvt.errors import BadRequest
 
 Value = bool | int | float | str
@@ -172,14 +171,7 @@ def _unknown(name: str, what: str, known: Sequence[str] | dict[str, Any]) -> str
 def read_grid(name: str | Path, *, only: Sequence[str] = (), seeds: Sequence[int] = ()) -> Grid:
     """Read and check a grid (a path, or the name of one that ships); `only` and `seeds` keep a part of it."""
     path = find_recipe(name)
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BadRequest(f"{path}: no such grid; give a TOML file") from None
-    except OSError as error:
-        raise BadRequest(f"{path}: {error.strerror}; give a grid, a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"{path}: not a TOML file: {error}") from None
+    values = read_toml(path, give="a grid, a TOML file", missing="no such grid; give a TOML file")
     try:
         grid = Grid.model_validate(values)
     except ValidationError as error:

@@ -194,7 +194,7 @@ class Search:
         yield SearchEvent("start", number, values, message=" ".join(overrides_of(values)))
         try:
             recipe = with_values(self.recipe, self.overrides, values)
-            with closing(train(recipe, directory, resume=True)) as events:  # type: ignore[type-var]
+            with closing(train(recipe, directory, resume=True)) as events:
                 for event in events:
                     if event.kind == "step":
                         yield SearchEvent("step", number, values, event.step, event.total)

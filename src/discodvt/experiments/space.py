@@ -7,7 +7,6 @@
 Without a file it is the space of the paper's appendix, as far as the recipe has its keys.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from discodvt.checkpoints import Checkpoint
+from discodvt.config import read_toml
 from discodvt.errors import BadRequest
 from discodvt.training.assembly import Recipe
 from discodvt.training.recipes import keys, read_recipe, toml_value
@@ -125,13 +125,7 @@ def overrides_of(values: Mapping[str, Value]) -> list[str]:
 
 def read_space(path: Path, recipe: str | Path, overrides: Sequence[str] = ()) -> Space:
     """The space of a file, every key and value tried on the recipe."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadRequest(f"{path}: {error.strerror}; give a search space, a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"{path}: not a TOML file: {error}") from None
-    domains = dict(_domains(path, content))
+    domains = dict(_domains(path, read_toml(path, give="a search space, a TOML file")))
     if not domains:
         raise BadRequest(f"{path}: no keys in it; give lists of values, such as learning_rate = [1e-4, 2e-4]")
     asked = read_recipe(recipe, overrides)

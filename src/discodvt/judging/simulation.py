@@ -76,11 +76,10 @@ def _choices(study: StudyDirectory, task: Task, preference: Preference, seed: in
         drawn = own if own.random() >= preference.fidelity else shared
         win, lose, tie = preference.shares
         verdict = drawn.choices(("win", "lose", "tie"), (win, lose, tie if question.tie else 0.0))[0]
-        if key.kind != "pair":
-            wanted = key.expected
-        else:
+        wanted: str = key.expected
+        if key.kind == "pair":
             other = "second" if key.ours == "first" else "first"
-            wanted = "tie" if verdict == "tie" else key.ours if verdict == "win" else other  # type: ignore[assignment]
+            wanted = "tie" if verdict == "tie" else key.ours if verdict == "win" else other
         side: Choice = "tie" if wanted == "tie" else "left" if wanted == task.left else "right"
         chosen[question.id] = side if side != "tie" or question.tie else own.choice(("left", "right"))
     return chosen

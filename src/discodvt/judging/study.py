@@ -11,12 +11,12 @@
 Reads a TOML file; writes nothing. Defaults are the paper's study and are only here.
 """
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
+from discodvt.config import read_toml
 from discodvt.errors import BadRequest
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=500)]
@@ -37,21 +37,21 @@ class Question(_Section):
 class Checks(_Section):
     """Attention checks, which look like items. `stories` are people's: each against itself with sentences shuffled."""
 
-    every: int = Field(8, ge=0, le=1000)  # one position in so many; 0 for none
+    every: int = Field(default=8, ge=0, le=1000)  # one position in so many; 0 for none
     stories: str | None = None
 
 
 class Exclusion(_Section):
     """When a judge is not counted; fixed before the first answer."""
 
-    least_checks_passed: float = Field(0.8, ge=0, le=1)
-    words_per_second: float = Field(15.0, gt=0)  # an item answered faster than its words can be read is fast
-    most_fast: float = Field(1 / 3, ge=0, le=1)
+    least_checks_passed: float = Field(default=0.8, ge=0, le=1)
+    words_per_second: float = Field(default=15.0, gt=0)  # an item answered faster than its words can be read is fast
+    most_fast: float = Field(default=1 / 3, ge=0, le=1)
 
 
 class Completion(_Section):
-    code: str = Field("", max_length=200)
-    url: str = Field("", max_length=2000, pattern=r"^(https?://\S+)?$")
+    code: str = Field(default="", max_length=200)
+    url: str = Field(default="", max_length=2000, pattern=r"^(https?://\S+)?$")
 
 
 CONSENT = (
@@ -85,9 +85,9 @@ class Study(_Section):
     items_per_judge: int = Field(0, ge=0)  # 0: as many as there are
     max_words: int = Field(0, ge=0)  # longer stories are cut to their last whole sentence within; 0: never
     seed: int = Field(0, ge=0)
-    checks: Checks = Checks()  # type: ignore[call-arg]
-    exclusion: Exclusion = Exclusion()  # type: ignore[call-arg]
-    completion: Completion = Completion()  # type: ignore[call-arg]
+    checks: Checks = Checks()
+    exclusion: Exclusion = Exclusion()
+    completion: Completion = Completion()
 
     @field_validator("systems")
     @classmethod
@@ -115,13 +115,7 @@ class Study(_Section):
 
 def read_study(path: Path) -> Study:
     """The study of a file; what is wrong in it is one line."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadRequest(f"{path}: {error.strerror}; give a study file (TOML)") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"{path}: not a TOML file: {error}") from None
-    return study_of(content, str(path))
+    return study_of(read_toml(path, give="a study file (TOML)"), str(path))
 
 
 def study_of(content: dict[str, Any], where: str) -> Study:

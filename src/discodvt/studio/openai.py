@@ -6,7 +6,7 @@ Beyond OpenAI's fields a request may have `plan`, `top_k`, `min_p`, `repetition_
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter
@@ -132,7 +132,7 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
 
 async def _chunks(
     scribe: Scribe, jobs: Jobs, job: Job
-) -> AsyncIterator[tuple[int, str, dict[str, Any] | None, dict[str, int]]]:
+) -> AsyncGenerator[tuple[int, str, dict[str, Any] | None, dict[str, int]]]:
     """Pieces of the choices; the last of each has its reason. A client that leaves frees the rows of its stories."""
     usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     try:
@@ -156,7 +156,7 @@ async def _chunks(
         jobs.forget(job)
 
 
-async def _sse(head: dict[str, Any], chunks: AsyncIterator[Any], *, usage: bool) -> AsyncIterator[bytes]:
+async def _sse(head: dict[str, Any], chunks: AsyncGenerator[Any], *, usage: bool) -> AsyncIterator[bytes]:
     def line(value: dict[str, Any]) -> bytes:
         return f"data: {json.dumps(value, ensure_ascii=False)}\n\n".encode()
 
@@ -170,4 +170,4 @@ async def _sse(head: dict[str, Any], chunks: AsyncIterator[Any], *, usage: bool)
             yield line({**head, "choices": [], "usage": used})
         yield b"data: [DONE]\n\n"
     finally:
-        await chunks.aclose()  # type: ignore[attr-defined]
+        await chunks.aclose()

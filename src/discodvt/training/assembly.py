@@ -1,11 +1,10 @@
-"""From a recipe to a stage: what every stage has in common. Tokenizer, tokens, lengths, the model card.
+"""From a recipe to a stage: what every stage has in common. Tokenizer, tokens, lengths.
 
 `Recipe` is the schema of a recipe file as well; each stage (`discodvt.training.stages`) is a subclass that says which
 sections it has and builds its model, feeds and objective.
 """
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from math import ceil
@@ -18,7 +17,6 @@ from accelerate.utils import broadcast_object_list
 from pydantic import Field, model_validator
 from transformers import PreTrainedTokenizerBase
 
-from discodvt import __version__
 from discodvt.artefacts import MANIFEST, StageFacts, read_manifest
 from discodvt.checkpoints import Checkpoint, open_tokenizer
 from discodvt.config import Backbone, Card, Data, LoopSettings, NewBackbone, Tokenizer, Writing
@@ -29,8 +27,9 @@ from discodvt.data.token_shards import STAGE as TOKENIZE
 from discodvt.data.token_shards import TOKENIZER, check_tokens, open_tokens, token_config, tokenize_corpus
 from discodvt.data.tokens import Tokens, TokenSettings
 from discodvt.errors import BadRequest, DiscoError
-from discodvt.stored_weights import BASE, TRAINED, WHOLE, Part
+from discodvt.stored_weights import TRAINED, WHOLE
 from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed
+from discodvt.training.model_card import model_card
 from discodvt.training.stages import Feed, Objective, Stage
 from discodvt.training.weights import source_checkpoint, story_symbols
 
@@ -227,8 +226,8 @@ class Recipe(LoopSettings):
         def describe(target: Path, progress: dict[str, Any]) -> None:
             corpus.tokenizer.save_pretrained(target)
             unit = next(iter(objective.terms.values())).per
-            card = self.model_card(
-                progress, total=total, unit=unit, parameters=parameters, frozen=frozen, part=objective.part
+            card = model_card(
+                self, progress, total=total, unit=unit, parameters=parameters, frozen=frozen, part=objective.part
             )
             (target / "README.md").write_text(card, encoding="utf-8")
 
@@ -261,68 +260,6 @@ class Recipe(LoopSettings):
         problem = source_checkpoint(self.model).lengths.problem(self.data.prompt_tokens, self.data.story_tokens)
         if problem:
             raise BadRequest(f"data.story_tokens and data.prompt_tokens {problem}")
-
-    def model_card(
-        self,
-        progress: dict[str, Any],
-        *,
-        total: int,
-        unit: str,
-        parameters: int,
-        frozen: Sequence[str],
-        part: Part | None = None,
-    ) -> str:
-        """`README.md` of a checkpoint: what was trained, on what, how far, and what the watchdog saw."""
-        parts = sorted({name.partition(".")[0] for name in frozen})
-        unreached = progress["unreached"]
-        lines = [
-            "---",
-            f"language: {self.card.language}",
-            *([f"license: {self.card.license}"] if self.card.license else []),
-            "library_name: discodvt",
-            "tags: [discodvt, story-generation, discrete-latent-variables]",
-            "---",
-            "",
-            f"# DiscoDVT: {self.stage}",
-            "",
-            self.summary,
-            "",
-            f"- Data: {self.card.data or self.data.corpus}",
-            f"- License of the data: {self.card.license or 'not stated in the recipe'}",
-            f"- Started from: {self.model.init or 'random weights'}",
-            f"- Step {progress['step']:,} of {total:,}; {progress['tokens']:,} {unit} seen; seed {self.seed}",
-            f"- Parameters: {parameters:,}, of which {len(frozen)} tensors frozen"
-            + (f" ({', '.join(parts)})" if parts else ""),
-            *([f"- Holds only what was trained; the rest is of {part} (`{BASE}`)"] if part else []),
-            f"- Best so far: step {progress['best_step']}, by {self.validation.select_by}",
-            f"- Written by discodvt {__version__}",
-            "",
-            "## Validation, at argmax codes",
-            "",
-            "| figure | value |",
-            "|---|---|",
-            *(f"| {name.replace('_', ' ')} | {value:.4f} |" for name, value in progress["figures"].items()),
-            "",
-            "## Watchdog",
-            "",
-            *([f"- {alarm}" for alarm in progress["alarms"]] or ["No alarm."]),
-            *([f"- without gradient at the first step: {', '.join(unreached)}"] if unreached else []),
-            "",
-            *_changes(progress.get("changes", [])),
-            "## Recipe",
-            "",
-            "```json",
-            json.dumps(self.as_dict(), indent=2, ensure_ascii=False),
-            "```",
-            "",
-        ]
-        return "\n".join(lines)
-
-
-def _changes(changes: Sequence[dict[str, Any]]) -> list[str]:
-    """What was changed when the run was resumed, as a section of the card."""
-    lines = [f"- step {each['step']}: {each['key']} from {each['from']} to {each['to']}" for each in changes]
-    return ["## Changed on resume", "", *lines, ""] if lines else []
 
 
 class FromScratch(Recipe):

@@ -12,9 +12,8 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import matplotlib
 import torch
 from accelerate import Accelerator
 from safetensors.torch import load_file, save_file
@@ -24,9 +23,6 @@ from torch.distributed.checkpoint.state_dict import (
     get_optimizer_state_dict,
     set_optimizer_state_dict,
 )
-
-matplotlib.use("Agg")
-from matplotlib.figure import Figure
 
 from discodvt.errors import WorkFailed
 from discodvt.resumable import TEMPORARY, replacing
@@ -118,7 +114,8 @@ class Checkpoints:
             return
         state: dict[str, Any] = {"state": _nested(load_file(path))}
         fresh = get_optimizer_state_dict(module, optimizer, options=_FULL)
-        names = [name for group in fresh["param_groups"] for name in group["params"]]  # type: ignore[index,union-attr]
+        groups = cast(list[dict[str, Any]], fresh["param_groups"])
+        names = [name for group in groups for name in group["params"]]
         missing = sorted(set(names) - state["state"].keys())
         if missing:
             raise WorkFailed(f"{path}: no state for {missing[0]}; start over with `overwrite`", "overwrite")
@@ -224,11 +221,16 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 def plot(directory: Path) -> Path:
     """Every figure of the journal over steps, training and validation together."""
+    from matplotlib.figure import Figure
+
     lines = read_metrics(directory / METRICS)
     names = sorted({name for line in lines for name in line} - {"step", "kind"})
     columns = 3
     rows = max(1, -(-len(names) // columns))
-    figure = Figure(figsize=(4 * columns, 2.6 * rows), layout="constrained")
+    wide, high = 4.0 * columns, 2.6 * rows
+    figure = Figure(figsize=(wide, high))
+    # Margins in inches: to let matplotlib find them takes as long as to draw everything.
+    figure.subplots_adjust(0.5 / wide, 0.3 / high, 1 - 0.1 / wide, 1 - 0.3 / high, wspace=0.2, hspace=0.3)
     for place, name in enumerate(names):
         axes = figure.add_subplot(rows, columns, place + 1)
         for kind, style in (("train", "-"), ("valid", "o-")):

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Union, get_args
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from discodvt.config import find_recipe
+from discodvt.config import find_recipe, read_toml
 from discodvt.errors import BadRequest
 from discodvt.training import stages
 from discodvt.training.assembly import Recipe
@@ -61,14 +61,8 @@ def _subclasses(kind: type[Recipe]) -> Iterator[type[Recipe]]:
 def read_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read a TOML recipe (a path, or the name of one that ships), apply `section.key=value` overrides, check it all."""
     path = find_recipe(name)
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BadRequest(f"{path}: no such recipe; `discodvt recipes` lists those that ship") from None
-    except OSError as error:
-        raise BadRequest(f"{path}: {error.strerror}; give a recipe, a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"{path}: not a TOML file: {error}") from None
+    missing = "no such recipe; `discodvt recipes` lists those that ship"
+    values = read_toml(path, give="a recipe, a TOML file", missing=missing)
     for override in overrides:
         _set(values, override)
     union: Any = Union[tuple(stage_recipes().values())]  # noqa: UP007 (of a list known only now)

@@ -7,7 +7,7 @@ leaves a whole writer: the DiscoDVT it was trained on, and `prior/`.
 
 import json
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ MAY_CHANGE = (  # sections and keys in which a resumed run may differ from what 
 
 def train(
     recipe: Recipe, directory: Path, *, resume: bool = False, overwrite: bool = False, changes: Sequence[str] = ()
-) -> Iterator[Event]:
+) -> Generator[Event]:
     """Train the recipe's stage into `directory`; what happens is yielded as it happens.
 
     `changes` names keys in which a resumed run differs from its request so far, such as `optimizer.learning_rate`.
@@ -75,7 +75,7 @@ def run_stage(
     resume: bool = False,
     overwrite: bool = False,
     may_change: Collection[str] = (),
-) -> Iterator[Event]:
+) -> Generator[Event]:
     """Train the stage that `assemble` makes; `config`, `inputs` and `may_change` are the request of `open_stage`."""
     checkpoints = Checkpoints(directory)
     done = not overwrite and _is_done(checkpoints, resume)

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from discodvt.checkpoints import Weights
+from discodvt.errors import BadRequest
 from discodvt.writing.engine import Cache, Engine, KVStore, Vocabulary
 from discodvt.writing.layers import Linear, fused, kernels_for, linear
 from discodvt.writing.rotary import KINDS, rope_settings, rotations
@@ -38,6 +39,18 @@ def unfit(config: Mapping[str, Any]) -> str:
     if window and slides and window < config.get("max_position_embeddings", window):
         return f"it sees only the last {window:,} positions"
     return ""
+
+
+def _check_sizes(layers: Weights, config: Mapping[str, Any], heads: int, kv_heads: int, head_width: int) -> None:
+    """Refuse numbers the weights do not bear out: other heads cannot be run, fewer layers would write nonsense."""
+    stored = {
+        "num_hidden_layers": (config["num_hidden_layers"], len({name.partition(".")[0] for name in layers})),
+        "num_attention_heads": (heads, layers.shape("0.self_attn.q_proj.weight")[0] // head_width),
+        "num_key_value_heads": (kv_heads, layers.shape("0.self_attn.k_proj.weight")[0] // head_width),
+    }
+    for key, (said, found) in stored.items():
+        if said != found:
+            raise BadRequest(f"{layers.directory}: {key} of config.json is {said}; expected {found}, as in the weights")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,6 +86,7 @@ class Llama(Engine):
         head = weights.first("lm_head.weight", f"{prefix}embed_tokens.weight")[vocabulary.first :]
         self._head = linear(head, vocabulary.bias(head), int8=int8)
         self._rotations = rotations(config, self.head_width, self.positions).to(self.device)
+        _check_sizes(weights.under(f"{prefix}layers."), config, self.heads, self.kv_heads, self.head_width)
         rotates = config.get("no_rope_layers") or [1] * config["num_hidden_layers"]
         self._layers = [
             self._layer(weights.under(f"{prefix}layers.{number}."), rotates=bool(turned), int8=int8)

@@ -1,8 +1,13 @@
 """Bench rows: ratios over rounds, held against their promise."""
 
+import subprocess
+import sys
 from itertools import count
 
-from discodvt.bench.rows import interleave, ratio_row, unmeasured_row
+import pytest
+
+from discodvt.bench import rows
+from discodvt.bench.rows import OtherWork, cpu_seconds, interleave, ratio_row, unmeasured_row
 
 
 def test_works_take_turns_and_the_order_turns() -> None:
@@ -32,3 +37,24 @@ def test_a_line_tells_what_was_measured_or_why_not() -> None:
     ]  # fmt: skip
     assert "not measured" in unmeasured_row("r", "no time", at_least=3).as_line().plain
     assert unmeasured_row("r", "no time", at_least=3).promise == "at least 3"
+
+
+def test_cpu_seconds_are_those_of_commands_too() -> None:
+    busy = "import time\nwhile time.process_time() < 0.2: pass"
+    before = cpu_seconds()
+    subprocess.run([sys.executable, "-c", busy], check=True)
+    assert 0.2 <= cpu_seconds() - before < 5
+
+
+def test_what_others_compute_is_told_from_what_we_do(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stat = tmp_path / "stat"
+    monkeypatch.setattr(rows, "_STAT", stat)
+    monkeypatch.setattr("os.sysconf", lambda name: 100)
+    monkeypatch.setattr(rows, "cpu_seconds", lambda: ours)
+    monkeypatch.setattr("time.perf_counter", lambda: clock)
+    ours, clock = 1.0, 10.0
+    stat.write_text("cpu  100 200 50 9999 9999 0 0 0 77 0\ncpu0 1 1 1 1\n")
+    others = OtherWork()
+    ours, clock = 3.0, 14.0
+    stat.write_text("cpu  500 400 150 99999 9999 100 0 0 77 0\ncpu0 1 1 1 1\n")
+    assert others.cores() == (8.0 - 2.0) / 4.0

@@ -15,6 +15,7 @@ from discodvt.cli import main
         (["prepare", "hf", "a", "b", "--split-map", "x"], "--split-map x: expected train=NAME"),
         (["generate", "Ann", "--words", "0"], "--words 0: expected a whole number, 1 to 100,000"),
         (["generate", "Ann", "--words", "9", "--max-tokens", "5"], "--words and --max-tokens: both say how long"),
+        (["generate", "Ann", "--lock", "1:999"], "--lock: code 999 is none of the model's 256"),
         (["prepare", "jsonl", "only-out"], "give jsonl files as FILE... OUT, or as --train FILE"),
         (["codes", "mesure", "a", "b", "c"], "No such command 'mesure'. Did you mean 'measure'?; commands: study, "),
         (["prepare", "x", "a", "b"], "No such command 'x'; commands: wikiplots, writingprompts, books, jsonl, csv"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from transformers import RepetitionPenaltyLogitsProcessor
-from unit.writing.toy_writer import CODES, MOST_CODES, TOKENS_PER_CODE, save_bart, save_writer
+from unit.writing.toy_writer import CODES, MOST_CODES, TOKENS_PER_CODE, save_bart, save_causal_writer, save_writer
 
 from discodvt.errors import BadRequest
 from discodvt.writing import Request, SamplingParams, Story, StoryWriter
@@ -273,6 +273,19 @@ def test_directories_that_are_no_writer(directory, tmp_path):
     refused(broken, "cannot be opened")
     (broken / "model.safetensors").rename(broken / "pytorch_model.bin")
     refused(broken, "no weights in safetensors")
+
+
+@pytest.mark.parametrize(
+    ("key", "right"), [("num_attention_heads", 4), ("num_key_value_heads", 2), ("num_hidden_layers", 3)]
+)
+def test_sizes_of_a_causal_model_that_its_weights_do_not_have_are_refused(tmp_path, key, right):
+    save_causal_writer(tmp_path, "llama", prior=False)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["backbone_config"][key] == right
+    config["backbone_config"][key] = 1
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BadRequest, match=f"{key} of config.json is 1; expected {right}, as in the weights"):
+        StoryWriter.from_pretrained(tmp_path)
 
 
 def test_bad_parameters_are_refused_before_anything_is_written(writer):

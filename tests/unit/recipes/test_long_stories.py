@@ -78,8 +78,9 @@ def test_every_story_is_judged_and_promises_are_held_against_the_figures(measure
     assert scores["perplexity of quarter 2"]["value"] == pytest.approx(np.exp(1.2))
     assert {scores[name]["n"] for name in ("words", "last quarter / first")} == {3}
     assert scores["end with a sentence"]["value"] == pytest.approx(2 / 3)
-    kept = {"end with a sentence": False, "heroes that stay": True, "last quarter / first": False}
+    kept = {"end with a sentence": False, "heroes that stay": False, "last quarter / first": False}
     assert found["promises kept"] == kept
+    assert [row["hero"] for row in found["heroes"]] == ["fox", "owl", ""]
     assert "perplexity of quarter 1" not in measured("--no-judge")["scores"]
 
 

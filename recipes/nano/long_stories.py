@@ -1,21 +1,27 @@
-"""How well long stories hold together: length and end, repetition, heroes that stay, fluency by quarter.
+"""Long stories of a writer, written and measured: length and end, repetition, heroes that stay, fluency by quarter.
 
-usage: python recipes/nano/long_stories.py OUT.json STORIES.jsonl [--books FILE.jsonl.gz] [--judge CACHE]
-                                           [--judged N] [--titles recipes/nano/titles.tsv]
+usage: python recipes/nano/long_stories.py OUT [--model DIR] [--books FILE.jsonl.gz] [--prompts 20] [--words 2000]
+                                           [--seed 0] [--no-judge]
 
-Reads stories of `discodvt generate --words`. A hero is one of a story's first quarter: the one marked in `--titles`
-where the story names it there, else the word that stands most often after "the" or within a sentence with a capital;
-he stays where the last quarter names him. rep-16 is that of `discodvt evaluate`, for `--books` of pieces of the same
-length from the books' second hundred words on. `--judge` adds the perplexity of each quarter of the first N stories,
-all before it in view.
+OUT is a directory. Writes the stories (`stories.jsonl`, by `discodvt generate --words`, to the first test prompts of
+titles.tsv without strange names), then measures them, then has each judged (`judge.sqlite`, see smollm.py); after every
+judged story `scores.json` is written anew with the figures so far. Stopped at any moment, the same command goes on:
+stories, and what was judged, are kept. 20 stories take about 15 minutes of one core, most of them the judge's.
+
+A hero is one of a story's first quarter: the one marked in titles.tsv where the story names it there, else the word
+that stands most often after "the" or within a sentence with a capital; he stays where the last quarter names him.
+rep-16 is that of `discodvt evaluate`, for `--books` of pieces of the same length from the books' second hundred words
+on. The judge's perplexity of each quarter is with all before it in view.
 """
 
 import gzip
 import json
 import re
-from argparse import ArgumentParser
+import subprocess
+import sys
+from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +29,19 @@ import numpy as np
 from judge import Title, Value, ratio, read_stories, read_titles, says, share
 
 from discodvt.evaluation import evaluate
+from discodvt.resumable import write_json
 
 ENDS = re.compile(r"[.!?][\"'”’)]*$")
 _NAME = re.compile(r"(?<![.!?\"“] )(?<!^)\b(?!I\b)([A-Z][a-z]+)\b|\b[Tt]he ([a-z]{3,})\b")
 SKIPPED = 200  # words of a book: titles, prefaces
 BOOKS = 100
+STRANGE = "name"  # the kind of prompts about heroes with made-up names
+PROMISED = {  # what is asked of long stories: at least, or at most
+    "end with a sentence": (1.0, None),
+    "heroes that stay": (0.7, None),
+    "rep-16 / books": (None, 1.3),
+    "last quarter / first": (None, 1.15),
+}
 
 
 def hero_of(story: str, title: Title | None) -> str:
@@ -56,52 +70,92 @@ def book_pieces(path: Path, words: int) -> list[str]:
     return pieces
 
 
-def fluency(stories: Sequence[Mapping[str, Any]], cache: Path) -> dict[str, Value]:
-    """Perplexity by quarter, and of the last over the first."""
-    from smollm import Judge
-
-    losses = Judge(cache).score([(f"{row['prompt']}\n", row["story"]) for row in stories])
-    parts = [[(part.sum(), len(part)) for part in np.array_split(each.nll, 4)] for each in losses]
-    found = {
-        f"perplexity of quarter {which + 1}": ratio([each[which] for each in parts], lambda s: np.exp(s[0] / s[1]))
-        for which in range(4)
-    }
-    ends = [(*each[3], *each[0]) for each in parts]
-    return found | {"last quarter / first": ratio(ends, lambda s: np.exp(s[0] / s[1] - s[2] / s[3]))}
+def write_stories(out: Path, titles: Mapping[str, Title], given: Namespace) -> list[dict[str, Any]]:
+    """The stories of `discodvt generate`, which goes on where it was stopped."""
+    prompts = [each.prompt for each in titles.values() if each.split == "test" and each.kind != STRANGE]
+    (out / "prompts.txt").write_text("".join(f"{each}\n" for each in prompts[: given.prompts]), encoding="utf-8")
+    model = ["--model", given.model] if given.model else []
+    words = ["generate", *model, "--prompts", out / "prompts.txt", "--words", given.words, "--seed", given.seed]
+    command = [sys.executable, "-m", "discodvt", *map(str, words), "--output", str(out / "stories.jsonl")]
+    subprocess.run(command, check=True)
+    return read_stories(out / "stories.jsonl")
 
 
-def main() -> None:
-    parser = ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("out", type=Path)
-    parser.add_argument("stories", type=Path)
-    parser.add_argument("--books", type=Path)
-    parser.add_argument("--judge", type=Path)
-    parser.add_argument("--judged", type=int)
-    parser.add_argument("--titles", type=Path, default=Path(__file__).parent / "titles.tsv")
-    given = parser.parse_args()
-    stories, titles = read_stories(given.stories), read_titles(given.titles)
+def text_scores(
+    stories: Sequence[Mapping[str, Any]], titles: Mapping[str, Title], books: Path | None
+) -> dict[str, Any]:
+    """What needs no judge."""
     heroes = [hero_of(row["story"], titles.get(row["prompt"])) for row in stories]
-    stays = [says(quarters(row["story"])[3], hero) for row, hero in zip(stories, heroes, strict=True)]
+    stays = [bool(hero) and says(quarters(row["story"])[3], hero) for row, hero in zip(stories, heroes, strict=True)]
     lengths = [len(row["story"].split()) for row in stories]
-    found: dict[str, Any] = {
+    scores: dict[str, Any] = {
         "words": ratio([(length, 1) for length in lengths], lambda s: s[0] / s[1]),
         "ended by themselves": share([(row["finish"] == "end", 1) for row in stories]),
         "end with a sentence": share([(bool(ENDS.search(row["story"])), 1) for row in stories]),
         "heroes that stay": share([(stay, 1) for stay in stays]),
     }
     texts = {"rep-16": [row["story"] for row in stories]}
-    if given.books is not None:
-        texts["rep-16 of books"] = book_pieces(given.books, round(float(np.mean(lengths))))
+    if books is not None:
+        texts["rep-16 of books"] = book_pieces(books, round(float(np.mean(lengths))))
     for name, several in texts.items():
         score = evaluate(several, several)["rep-16"]
-        found[name] = {key: getattr(score, key) for key in ("value", "low", "high", "n")}
-    if given.judge is not None:
-        found |= fluency(stories[: given.judged], given.judge)
-    for name, value in found.items():
-        print(f"{name:24} {value['value']:.3f} ({value['low']:.3f} to {value['high']:.3f}), {value['n']}")
+        scores[name] = {key: getattr(score, key) for key in ("value", "low", "high", "n")}
+    if books is not None:
+        theirs = scores["rep-16 of books"]["value"]
+        scores["rep-16 / books"] = {
+            key: value if key == "n" else value / theirs for key, value in scores["rep-16"].items()
+        }
     together = zip(stories, heroes, stays, strict=True)
     named = [{"prompt": row["prompt"], "hero": hero, "stays": stay} for row, hero, stay in together]
-    given.out.write_text(json.dumps({"scores": found, "heroes": named}, indent=1) + "\n", encoding="utf-8")
+    return {"scores": scores, "heroes": named}
+
+
+def judged(stories: Sequence[Mapping[str, Any]], cache: Path) -> Iterator[dict[str, Value]]:
+    """Perplexity by quarter, and of the last over the first, of the first story, the first two, and so on."""
+    from smollm import Judge
+
+    judge, parts = Judge(cache), []
+    for row in stories:  # one at a time, so that a stopped run has lost no more than one
+        (losses,) = judge.score([(f"{row['prompt']}\n", row["story"])])
+        parts.append([(part.sum(), len(part)) for part in np.array_split(losses.nll, 4)])
+        found = {
+            f"perplexity of quarter {which + 1}": ratio([each[which] for each in parts], lambda s: np.exp(s[0] / s[1]))
+            for which in range(4)
+        }
+        ends = [(*each[3], *each[0]) for each in parts]
+        yield found | {"last quarter / first": ratio(ends, lambda s: np.exp(s[0] / s[1] - s[2] / s[3]))}
+
+
+def kept(scores: Mapping[str, Value]) -> dict[str, bool]:
+    """Which promises these figures keep."""
+    return {
+        name: (least is None or scores[name]["value"] >= least) and (most is None or scores[name]["value"] <= most)
+        for name, (least, most) in PROMISED.items()
+        if name in scores
+    }
+
+
+def main() -> None:
+    parser = ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--model", help="a writer; default: the storyteller that ships")
+    parser.add_argument("--books", type=Path)
+    parser.add_argument("--prompts", type=int, default=20)
+    parser.add_argument("--words", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--no-judge", action="store_true")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    titles = read_titles(Path(__file__).parent / "titles.tsv")
+    stories = write_stories(given.out, titles, given)
+    found = text_scores(stories, titles, given.books)
+    for fluency in [{}] if given.no_judge else judged(stories, given.out / "judge.sqlite"):
+        found["scores"] |= fluency
+        write_json(given.out / "scores.json", found | {"promises kept": kept(found["scores"])})
+        count = found["scores"].get("last quarter / first", {"n": 0})["n"]
+        print(f"{count} of {len(stories)} judged", file=sys.stderr, flush=True)
+    for name, value in found["scores"].items():
+        print(f"{name:24} {value['value']:.3f} ({value['low']:.3f} to {value['high']:.3f}), {value['n']}")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from typing import Any, BinaryIO
 
 from discodvt.errors import BadRequest
 from discodvt.resumable import TEMPORARY, ResumableOutput, locked, read_json, replacing, write_json
-from discodvt.storage import RemotePath, remove, upload
+from discodvt.storage import RemotePath, remove, upload, upload_folder
 
 MANIFEST = "manifest.json"
 REQUEST = "stage.json"
@@ -61,6 +61,18 @@ class StageDirectory(ResumableOutput):
         final.parent.mkdir(parents=True, exist_ok=True)
         with replacing(final) as partial:
             yield partial
+
+    @contextmanager
+    def writing_folder(self, name: str = "") -> Iterator[Path]:
+        """Yield a local folder for a library that writes several files; in a store they are put when the block ends."""
+        final = self.directory / name
+        if not isinstance(final, RemotePath):
+            final.mkdir(parents=True, exist_ok=True)
+            yield final
+            return
+        with tempfile.TemporaryDirectory(prefix="discodvt-") as place:
+            yield Path(place)
+            upload_folder(Path(place), final)
 
     def write_json(self, name: str, value: Any) -> None:
         (self.directory / name).parent.mkdir(parents=True, exist_ok=True)

@@ -39,8 +39,8 @@ _KINDS = {"discodvt": "a DiscoDVT", "bart": "a plain BART", "discodvt-prior": "a
 class Checkpoint:
     """A checkpoint that was found; what it holds is read and checked when first asked for."""
 
-    def __init__(self, directory: Path, hub_id: str | None = None) -> None:
-        self.directory, self.hub_id = directory, hub_id
+    def __init__(self, directory: Path, hub_id: str | None = None, origin: RemotePath | None = None) -> None:
+        self.directory, self.hub_id, self.origin = directory, hub_id, origin  # origin: of what is a copy here
         self.name = hub_id or directory.resolve().name
 
     @classmethod
@@ -54,7 +54,7 @@ class Checkpoint:
         if isinstance(directory, RemotePath):
             if not (directory / "config.json").exists():
                 raise BadRequest(f"{directory}: no config.json in it; give the directory of a finished training run")
-            return cls(local_copy(directory))
+            return cls(local_copy(directory), origin=directory)
         if directory.is_dir():
             if not (directory / "config.json").exists():
                 raise BadRequest(f"{directory}: no config.json in it; give the directory of a finished training run")
@@ -125,11 +125,11 @@ class Checkpoint:
         """The checkpoint that has the rest of a part, found again and held against what the part was trained on."""
         part, note = self.part, self.directory / BASE
         assert part is not None
-        directory = Path(part.base)
+        directory = locate(part.base)
         if part.revision is not None:
             base = Checkpoint(_downloaded(part.base, part.revision, asked_by=f"{self.directory}: its base "), part.base)
         elif (directory / "config.json").exists():
-            base = Checkpoint(directory)
+            base = Checkpoint.open(directory)
         else:
             raise BadRequest(f"{self.directory}: its base {part.base} is not there; put it back, or correct {note}")
         if base.model_type != part.model_type:
@@ -145,7 +145,7 @@ class Checkpoint:
         if self.part is not None and self.part.lora is None:
             return self.part
         revision = self.directory.name if self.hub_id else None
-        where = self.hub_id or str(self.directory.resolve())
+        where = self.hub_id or str(self.origin or self.directory.resolve())
         return Part(where, revision, weights_hash(self.directory), self.model_type, inside)
 
     @property

@@ -8,13 +8,14 @@ ship with the package and are known by name (`paper/wikiplots`).
 import shutil
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, model_validator
 
 import discodvt
 from discodvt.errors import BadRequest
 from discodvt.model.sizes import PAPER
+from discodvt.storage import locate
 
 PACKAGE = Path(discodvt.__file__).parent
 
@@ -64,6 +65,9 @@ def copy_recipes(name: str, directory: Path) -> list[Path]:
     return [target for _, target in pairs]
 
 
+Location = Annotated[Path, AfterValidator(locate), PlainSerializer(str)]  # local, or a URI of a store
+
+
 class Section(BaseModel):
     """A table of a recipe: every key is checked, none is taken that is not known."""
 
@@ -73,8 +77,8 @@ class Section(BaseModel):
 class Data(Section):
     """What is read: a corpus directory, and how much of each prompt and story is kept."""
 
-    corpus: Path = Field(description="Directory of train.parquet and valid.parquet")
-    tokens: Path | None = Field(
+    corpus: Location = Field(description="Directory of train.parquet and valid.parquet")
+    tokens: Location | None = Field(
         default=None, description="What `discodvt tokenize` made of the corpus; none: the run makes its own"
     )
     prompt_tokens: int = Field(default=16, ge=1, description="Subwords kept of a prompt; 64 for WritingPrompts")

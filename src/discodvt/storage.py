@@ -128,8 +128,9 @@ class RemotePath(_Path):
 
         with _one_line_errors(self):
             chosen = FileSelector(self._name, allow_not_found=True, recursive=recursive)
-            skip = len(self._name.rstrip("/")) + 1
-            return [self / info.path[skip:] for info in self._store.get_file_info(chosen)]
+            skip = len(self._name.strip("/"))
+            found = (info.path.strip("/")[skip:].lstrip("/") for info in self._store.get_file_info(chosen))
+            return [self / name for name in found]
 
     def mkdir(self, *_: Any, **__: Any) -> None:
         """Nothing: a folder is there with its first file."""
@@ -216,6 +217,13 @@ def upload(local: Path, target: RemotePath) -> None:
         while block := file.read(8 * BLOCK):
             stream.write(block)
         stream.close()
+
+
+def upload_folder(local: Path, target: RemotePath) -> None:
+    """The files of a local folder, each as `upload` does."""
+    for path in sorted(local.rglob("*")):
+        if path.is_file():
+            upload(path, target.joinpath(*path.relative_to(local).parts))
 
 
 @cache

@@ -29,7 +29,14 @@ ENVIRONMENT = {  # of every process of the cluster; a token of its own keeps oth
     "RAY_gcs_server_request_timeout_seconds": "240",  # a busy machine takes its time
     "OMP_NUM_THREADS": "1",
 }
-LIMITS = ("--object-store-memory", str(80 << 20), "--disable-usage-stats", "--block")
+LIMITS = (
+    "--object-store-memory",
+    str(80 << 20),
+    "--dashboard-agent-listen-port",
+    "0",
+    "--disable-usage-stats",
+    "--block",
+)
 POISON = """
 import sys
 from discodvt.executors import Place, open_executor, run_shards
@@ -47,17 +54,44 @@ if __name__ == "__main__":
 """
 
 
+def free_port() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+GRID = """
+import sys
+from pathlib import Path
+from discodvt.executors import Place
+from discodvt.experiments.grid_plan import Plan, Step
+from discodvt.experiments.grid_run import GridRun
+
+corpus, out = Path(sys.argv[2]), Path(sys.argv[3])
+
+def step(name, source, *after):
+    target = out / name / "prompts.parquet"
+    return Step("prompts", name, target, ("prompts", str(source), "3", str(target)), after)
+
+first, missing = step("first", corpus), step("missing", out / "none")
+steps = (first, missing, step("second", corpus, first), step("third", corpus, missing))
+work = GridRun(Plan(None, out, steps, ()), jobs=2, place=Place("ray:" + sys.argv[1]))
+for event in work.run():
+    if event.state != "tick":
+        print(event.state, event.step.name, event.message, flush=True)
+"""
+
+
 class Cluster:
     """`ray start` for a head without CPUs and for nodes with one CPU each."""
 
     def __init__(self, place: str) -> None:
         self.place = Path(place)
         self.nodes: list[subprocess.Popen[bytes]] = []
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
+        port, client_port = free_port(), free_port()  # Ray's own are the same for every cluster of a machine
         self.address = f"127.0.0.1:{port}"
-        self._start("--head", "--port", port, "--num-cpus", "0", "--include-dashboard", "false", "--temp-dir", place)
+        head = ("--head", "--port", port, "--ray-client-server-port", client_port, "--num-cpus", "0")
+        self._start(*head, "--include-dashboard", "false", "--temp-dir", place)
 
     def add(self, **environment: str) -> None:
         self._start("--address", self.address, "--num-cpus", "1", **environment)
@@ -109,7 +143,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", train=1200, valid=40)
+    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", train=640, valid=40)
 
 
 def on(cluster: Cluster, *words: object) -> "subprocess.Popen[str]":
@@ -163,12 +197,12 @@ def test_a_killed_driver_is_resumed_and_a_node_killed_halfway_changes_nothing(
     out, undisturbed = tmp_path / "out", tmp_path / "undisturbed" / "out"
     assert annotate(corpus, undisturbed).returncode == 0
     process = on(cluster, "annotate", corpus, out)
-    started(out, 4)
+    started(out, 2)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert not (out / "manifest.json").exists()
     done = {path: path.stat().st_mtime_ns for path in (out / "shards").glob("*.parquet")}
-    assert len(done) < 20
+    assert len(done) < 9
     again = on(cluster, "annotate", corpus, out)
     started(out, len(done) + 1)
     cluster.kill_node()
@@ -176,10 +210,26 @@ def test_a_killed_driver_is_resumed_and_a_node_killed_halfway_changes_nothing(
     assert all(path.stat().st_mtime_ns == done[path] for path in done)  # what was done is not done again
     result = ended(again)
     assert result.returncode == 0, result.stderr
-    assert "train: 1,200 stories" in result.stdout
+    assert "train: 640 stories" in result.stdout
     assert result.stderr.startswith("annotated corpus in ")
     assert "ray" not in result.stderr.replace(str(tmp_path), "").lower()  # nothing of Ray's own
     assert contents(out) == contents(undisturbed)
+
+
+def test_steps_of_a_grid_are_tasks(corpus: Path, cluster: Cluster, tmp_path: Path) -> None:
+    """Each in a process on a node, after what it needs; a failed one is named, the rest goes on; done ones are kept."""
+    (tmp_path / "corpus").mkdir()
+    shutil.copyfile(corpus / "valid.parquet", tmp_path / "corpus" / "test.parquet")
+    words = [sys.executable, "-c", GRID, cluster.address, tmp_path / "corpus", tmp_path / "grid"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert told.index("done first ") < told.index("start second ") < told.index("done second ")
+    assert any(line.startswith("failed missing ") and "no test split to write to" in line for line in told)
+    assert "left out third needs missing, which failed" in told
+    assert (tmp_path / "grid" / "second" / "prompts.parquet").exists()
+    again = subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines()
+    assert [line.split()[:2] for line in again] == [["start", "missing"], ["failed", "missing"], ["left", "out"]]
 
 
 def test_wrong_requests(corpus: Path, cluster: Cluster, tmp_path: Path) -> None:

@@ -53,7 +53,14 @@ RECIPES = {
     "prior": f'stage = "prior"\n{COMMON}',
     "seq2seq": f'stage = "seq2seq"\n{COMMON}',
 }
-STARTS_FROM = {"codes": "llama", "reconstruct": "codes", "rated": "codes", "tuned": "reconstruct", "prior": "tuned", "seq2seq": "llama"}
+STARTS_FROM = {
+    "codes": "llama",
+    "reconstruct": "codes",
+    "rated": "codes",
+    "tuned": "reconstruct",
+    "prior": "tuned",
+    "seq2seq": "llama",
+}
 
 
 def recipe_of(stage: str, chain: Path, *overrides: str):

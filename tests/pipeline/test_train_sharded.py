@@ -3,6 +3,7 @@ of run are resumed by the other."""
 
 import os
 import signal
+import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,8 @@ from pipeline.toy_corpus import story, write_corpus
 from safetensors.torch import load_file
 from transformers import BartConfig, BartForConditionalGeneration, LlamaConfig, LlamaForCausalLM
 
+from discodvt.baselines.plot_corpus import PAIR_SCHEMA
+from discodvt.corpus import write_rows
 from discodvt.data.subwords import train_tokenizer
 from discodvt.discourse.labels import LABELS
 from discodvt.model import DiscoDVT
@@ -37,10 +40,17 @@ CASES = {
     "prior": ("prior", "bart-plan", ()),
     "seq2seq": ("seq2seq", "bart", ()),
     "cvae": ("cvae", "bart", ()),
+    "plot-writer": ("plot-writer", "bart", ()),
+    "scorer": ("scorer", "bart", ("data.corpus=pairs",)),
     "codes, causal": ("codes", "llama", ("model.tune=plan", "model.bottleneck=bits")),
     "reconstruct, causal, LoRA": ("reconstruct", "llama", LORA),
     "prior, causal": ("prior", "llama-plan", ()),
     "seq2seq, causal, LoRA": ("seq2seq", "llama", LORA),
+    "warm-start, causal": ("warm-start", "llama", ()),
+    "language-model, causal": ("language-model", "llama", ()),
+    "cvae, causal": ("cvae", "llama", ()),
+    "story-writer, causal": ("story-writer", "llama", ()),
+    "scorer, causal": ("scorer", "llama", ("data.corpus=pairs",)),
 }
 
 
@@ -55,6 +65,7 @@ def home(tmp_path_factory) -> Path:
     """Tiny random models: a BART and a Llama, both with tied embeddings, and a DiscoDVT around each."""
     directory = tmp_path_factory.mktemp("sharded")
     write_corpus(directory / "corpus", train=32, valid=8)
+    write_pairs(directory / "pairs", train=32, valid=8)
     torch.manual_seed(0)
     tokenizer = train_tokenizer((str(story(number)["story"]) for number in range(32)), 300)
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
@@ -75,21 +86,33 @@ def home(tmp_path_factory) -> Path:
     return directory
 
 
+def write_pairs(directory: Path, **sizes: int) -> None:
+    """What a rescorer reads: the story of a prompt, and another one."""
+    directory.mkdir()
+    for split, size in sizes.items():
+        rows = ({**story(number), "changed": story(number + size)["story"]} for number in range(size))
+        pairs = ({name: row[name] for name in PAIR_SCHEMA.names} for row in rows)
+        write_rows(directory / f"{split}.parquet", pairs, PAIR_SCHEMA)
+
+
 def recipe_of(home: Path, stage: str, init: str, *values: str) -> Recipe:
     has_codes = stage in ("codes", "warm-start", "reconstruct")
     path = home / f"{stage}.toml"
     path.write_text(f'stage = "{stage}"\n{COMMON}[model]\n{LATENT if has_codes else ""}')
     given = (f"data.corpus={home / 'corpus'}", f"model.init={home / init}", "seed=1", *STEPS, *CUT)
-    return read_recipe(path, [*given, *values])
+    located = (value.replace("data.corpus=pairs", f"data.corpus={home / 'pairs'}") for value in values)
+    return read_recipe(path, [*given, *located])
 
 
 def in_two(work: Callable[[], object]) -> list[int]:
     """Run `work` in two processes that know of each other; their exit codes."""
-    in_two.port = getattr(in_two, "port", 20_000 + os.getpid() % 20_000) + 1
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
 
     def rank(number: int) -> None:
         os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2", "ACCELERATE_USE_CPU": "true"}
-        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(in_two.port), "OMP_NUM_THREADS": "1"}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
         work()
         torch.distributed.destroy_process_group()
 

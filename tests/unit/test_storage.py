@@ -1,11 +1,15 @@
-"""Paths and URIs without a store: what is taken for which, names, pickling, and what cannot be done with a URI."""
+"""Paths and URIs: what is taken for which, names, pickling, what cannot be done with a URI; stores without a lock."""
 
 import os
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from program import run
 
+from discodvt import mirrored, storage
+from discodvt.artefacts import open_output_file
 from discodvt.errors import BadRequest
 from discodvt.storage import RemotePath, locate, remove
 
@@ -46,3 +50,77 @@ def test_removing_local_files_and_folders(tmp_path: Path) -> None:
     for name in ("a", "c", "none"):
         remove(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(params=["gs", "hdfs"])
+def other_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A store without a lock, in memory: Arrow's face of fsspec in place of Google's store or HDFS."""
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+    monkeypatch.setattr(storage, "_connect", lambda scheme, bucket: PyFileSystem(FSSpecHandler(memory)))
+    memory.store.clear()
+    memory.pseudo_dirs[:] = [""]
+    yield locate(f"{request.param}://bucket:8020/place")
+    memory.store.clear()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_stage_in_a_store_without_a_lock(other_store: Path, tmp_path: Path) -> None:
+    """The same files, the manifest last; and it is said that nothing keeps another run out."""
+    (tmp_path / "raw.jsonl").write_text('{"prompt": "A fox", "story": "It ran home."}\n' * 3)
+    words = ("prepare", "jsonl", tmp_path / "raw.jsonl", "--no-deduplicate", "--split", "100/0/0")
+    assert run(*words, tmp_path / "corpus").returncode == 0
+    with pytest.warns(UserWarning, match=f"{other_store.parts[0]}// has no lock; see to it that no other run writes"):
+        done = run(*words, other_store / "corpus")
+    assert done.returncode == 0, done.stderr
+    names = {path.name: path.read_bytes() for path in (tmp_path / "corpus").iterdir()}
+    assert {path.name: path.read_bytes() for path in (other_store / "corpus").iterdir()} == names
+    with open_output_file(other_store / "a.txt", "it", config={}) as file:
+        file.append(b"one ")
+    assert not (other_store / "a.txt").exists()  # parts, until it is whole
+    with open_output_file(other_store / "a.txt", "it", config={}) as file:
+        file.append(b"two")
+        file.finish()
+    assert (other_store / "a.txt").read_bytes() == b"one two"
+    assert sorted(path.name for path in other_store.iterdir()) == ["a.txt", "a.txt.manifest.json", "corpus"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_output_made_here_is_put_as_whole_states(
+    other_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    target = other_store / "run"
+    assert isinstance(target, RemotePath)
+
+    def files() -> dict[str, str]:
+        held = (path for path in target.rglob("*") if path.is_file())
+        return {"/".join(path.parts[len(target.parts) :]): path.read_text() for path in held}
+
+    with mirrored.mirrored(target, growing=("log",), without=("tokens",)) as mirror:
+        for name, text in {"log": "1\n", "last-1/model": "one", "tokens/0": "x", "model.partial": "x"}.items():
+            (mirror.local / name).parent.mkdir(exist_ok=True)
+            (mirror.local / name).write_text(text)
+        mirror.send()
+        assert files().keys() == {"log", "last-1/model", mirrored.INDEX}
+    assert not mirror.local.exists()
+    (target / "log").write_text("1\n2\n")  # of a state that was never whole
+    with mirrored.mirrored(target, growing=("log",)) as mirror:
+        assert (mirror.local / "log").read_text() == "1\n"
+        (mirror.local / "last-1" / "model").rename(mirror.local / "model")
+        (mirror.local / "manifest.json").write_text("{}")
+        mirror.finish()
+    assert files() == {"log": "1\n", "model": "one", "manifest.json": "{}"}
+    with mirrored.mirrored(target) as mirror:  # of finished work nothing but what it is
+        assert [path.name for path in mirror.local.iterdir()] == ["manifest.json"]
+        monkeypatch.setattr(mirrored, "upload", lambda local, there: 1 / 0)
+        (mirror.local / "model").write_text("another")
+        with pytest.raises(ZeroDivisionError):
+            mirror.send()
+    with mirrored.mirrored(target) as mirror:  # replacing it broke off: nothing is taken for a state
+        assert list(mirror.local.iterdir()) == []
+    (target.parent / "other" / "letter").write_text("dear")
+    refusal = pytest.raises(BadRequest, match="other: not empty and not made by discodvt")
+    with refusal, mirrored.mirrored(target.parent / "other"):
+        pass

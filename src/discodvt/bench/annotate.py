@@ -29,7 +29,7 @@ MOST_OTHERS = 0.1  # cores
 
 def bench_annotate(corpus: Path | None = None, *, rounds: int = 3, scale: float = 1.0) -> Iterator[BenchRow]:
     """The rows; `corpus` gives the text (else shuffled sentences of the sample story), `scale` shrinks the work."""
-    stories = _stories(corpus)
+    stories = stories_of(corpus)
     sample = _until(stories, words=round(40_000 * scale))
     workload = sample + _until(stories, words=round(360_000 * scale))
     yield _overhead(sample, rounds)
@@ -127,7 +127,7 @@ def corpus_of(directory: Path, texts: Iterable[str]) -> Path:
     return directory
 
 
-def _stories(corpus: Path | None) -> Iterator[str]:
+def stories_of(corpus: Path | None) -> Iterator[str]:
     if corpus is not None:
         paths = split_files(corpus).values()
         yield from (story.story for path in paths for story in read_examples(path))

@@ -2,14 +2,15 @@
 
 Rates are fitted to the two smallest sizes with one process and to one run of two workers; every other run is then
 predicted (`discodvt.bench.scale_model`) before it is measured. CPU seconds of the whole command, workers included, are
-compared: they mean the same on a machine that others use.
+compared: they mean the same on a machine that others use. Stories are short, a sentence to annotate, a few subwords to
+write: what does not grow with their number by itself (shards, joining, memory) weighs the more.
 """
 
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,28 +20,25 @@ from discodvt.bench.scale_model import StageRates, simulate
 from discodvt.discourse.annotate_corpus import STORIES_PER_SHARD
 from discodvt.errors import WorkFailed
 
-ANNOTATED = (1_000, 5_000, 20_000)
-WRITTEN = (128, 512, 2_048)
+SIZES = (1_000, 5_000, 20_000)
 LEAST = (32, 96, 192)  # however small the scale
-SENTENCES = 2  # of a story
-MAX_TOKENS = 24  # of a written story
+SENTENCES = 1  # of a story
+MAX_TOKENS = 8  # of a written story
+STAGES = ("annotate", "generate")
 
 Measure = Callable[[int, int], float]  # (stories, workers) -> CPU seconds
 
 
-def bench_scale(model: str | None = None, *, scale: float = 1.0) -> list[BenchRow]:
-    """The rows; `scale` shrinks the numbers of stories."""
-    with TemporaryDirectory() as place:
-        annotating = _Annotating(Path(place), _scaled(ANNOTATED, scale))
-        writing = _Writing(Path(place), model, _scaled(WRITTEN, scale))
-        return [*_rows("annotate", annotating.sizes, annotating), *_rows("generate", writing.sizes, writing)]
+def bench_scale(model: str | None = None, *, scale: float = 1.0, stages: Sequence[str] = STAGES) -> Iterator[BenchRow]:
+    """The rows, as they are measured; `scale` shrinks the numbers of stories."""
+    sizes = [max(least, round(size * scale)) for size, least in zip(SIZES, LEAST, strict=True)]
+    for stage in stages:
+        with TemporaryDirectory() as place:
+            measure = _Annotating(Path(place), sizes) if stage == "annotate" else _Writing(Path(place), model, sizes)
+            yield from _rows(stage, sizes, measure)
 
 
-def _scaled(sizes: Sequence[int], scale: float) -> list[int]:
-    return [max(least, round(size * scale)) for size, least in zip(sizes, LEAST, strict=True)]
-
-
-def _rows(stage: str, sizes: Sequence[int], measure: Measure) -> list[BenchRow]:
+def _rows(stage: str, sizes: Sequence[int], measure: Measure) -> Iterator[BenchRow]:
     few, more, many = sizes
     one = {size: measure(size, 1) for size in sizes}
     rates = fit({size: one[size] for size in (few, more)}, few, measure(few, 2))
@@ -48,13 +46,13 @@ def _rows(stage: str, sizes: Sequence[int], measure: Measure) -> list[BenchRow]:
         f"{1000 * rates.story:.2f} ms a story, {rates.driver_start:.1f} s to start, {rates.worker_start:.1f} a worker"
     )
     growth = [(one[many] - one[more]) / (many - more), (one[more] - one[few]) / (more - few)]
-    rows = [ratio_row(f"{stage}: a further story, {many:,} / {few:,}", growth[:1], growth[1:], within=0.1, note=notes)]
-    for size, workers in ((many, 1), (more, 2), (many, 2)):
+    name = f"{stage}: a further story up to {many:,} / up to {more:,}"
+    yield ratio_row(name, growth[:1], growth[1:], within=0.1, note=notes)
+    for size, workers in ((many, 1), (many, 2)):
         measured = one[size] if workers == 1 else measure(size, workers)
         said = simulate(rates, stories=size, workers=workers, in_driver=workers == 1).cpu_seconds
         name = f"{stage}: simulated / measured, {size:,} stories, {workers} worker{'s' if workers > 1 else ''}"
-        rows.append(ratio_row(name, [said], [measured], within=0.2, note=f"{measured:.1f} CPU s"))
-    return rows
+        yield ratio_row(name, [said], [measured], within=0.2, note=f"{measured:.1f} CPU s")
 
 
 def fit(one: dict[int, float], few: int, two_workers: float) -> StageRates:
@@ -71,7 +69,7 @@ class _Annotating:
     """`discodvt annotate` over corpora of short stories."""
 
     def __init__(self, place: Path, sizes: Sequence[int]) -> None:
-        self.place, self.sizes = place, sizes
+        self.place = place
         rng, sentences = random.Random(0), sample_sentences()
         for size in sizes:
             corpus_of(place / str(size), (" ".join(rng.sample(sentences, SENTENCES)) for _ in range(size)))
@@ -84,7 +82,7 @@ class _Writing:
     """`discodvt generate` to as many prompts."""
 
     def __init__(self, place: Path, model: str | None, sizes: Sequence[int]) -> None:
-        self.place, self.sizes = place, sizes
+        self.place = place
         self.model = ("--model", model) if model else ()
         for size in sizes:
             lines = (f"One day number {number} began.\n" for number in range(size))

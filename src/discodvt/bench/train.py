@@ -16,7 +16,7 @@ from transformers import BartConfig, LlamaConfig, PreTrainedConfig, PreTrainedMo
 
 from discodvt.bench.rows import BenchRow, interleave, ratio_row
 from discodvt.corpus import read_examples, split_files
-from discodvt.data.batches import Batch, Order, length_keys
+from discodvt.data.batches import Batch, Order, Rows, length_keys
 from discodvt.data.tokens import Ints, Ragged, Tokens
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import WorkFailed
@@ -87,10 +87,19 @@ def bench_train(corpus: Path | None = None, *, rounds: int = 5, scale: float = 1
         peaks = " and ".join(f"{peak / 2**20:,.0f}" for peak in memory)
         yield ratio_row(f"peak memory, {name}", memory[:1], memory[1:], note=f"{peaks} MiB")
     yield _padding(corpus)
+    from discodvt.bench.prefetch import prefetch_row  # which takes its steps from here
+
+    yield prefetch_row(rounds=3 * rounds, scale=scale)
 
 
 def make_step(name: str, *, planned: bool, scale: float) -> Callable[[], None]:
     """A training step: collation, forward, backward, clip and AdamW; of DiscoDVT, or of its language model alone."""
+    feed, rows, update = make_update(name, planned=planned, scale=scale)
+    return lambda: update(feed.batch(rows, step=0))
+
+
+def make_update(name: str, *, planned: bool, scale: float) -> tuple[StoryFeed, Rows, Callable[[Batch], None]]:
+    """A feed, its rows, and what a step does with a batch of them."""
     load = WORKLOADS[name]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(0)
@@ -109,16 +118,15 @@ def make_step(name: str, *, planned: bool, scale: float) -> Callable[[], None]:
         parameters, loss_of = list(plain.parameters()), partial(_plain_loss, plain)
     optimizer = torch.optim.AdamW(parameters, lr=1e-5, weight_decay=0.0, fused=True)
 
-    def step() -> None:
-        batch = {key: value.to(device) for key, value in feed.batch(rows, step=0).items()}
-        loss_of(batch).backward()
+    def update(batch: Batch) -> None:
+        loss_of({key: value.to(device) for key, value in batch.items()}).backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         if device.type == "cuda":
             torch.cuda.synchronize()
 
-    return step
+    return feed, rows, update
 
 
 def _stage_1_loss(stage: Objective, counts: Counts, batch: Batch) -> Tensor:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -89,20 +89,33 @@ def serve(
 @app.command("scale")
 def scale(
     model: Model = None,
+    stage: Annotated[
+        Literal["annotate", "generate"] | None, typer.Option(help="Only this stage; default: both.")
+    ] = None,
     scale: Scale = 1.0,
     project: Annotated[
         int | None, typer.Option(min=1, metavar="STORIES", help="Run nothing: what so many stories would cost.")
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="With --project: worker processes of the cluster.")] = 1000,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Instead: annotation on a Ray cluster of this machine against processes.")
+    ] = False,
+    corpus: Annotated[Path | None, typer.Option(help="With --ray: take the stories from a prepared corpus.")] = None,
     json: Json = False,
 ) -> None:
     """Annotation and writing from 1,000 stories to 20,000, by one worker and two, beside the simulator's figures."""
     if project is not None:
         _project(project, workers, as_json=json)
         return
-    from discodvt.bench.scale import bench_scale
+    if ray:
+        from discodvt.bench.scale_ray import bench_ray
 
-    _report("scale", bench_scale(model, scale=scale), as_json=json)
+        _report("scale, Ray", bench_ray(corpus, scale=scale), as_json=json)
+        return
+    from discodvt.bench.scale import STAGES, bench_scale
+
+    stages = STAGES if stage is None else (stage,)
+    _report("scale", bench_scale(model, scale=scale, stages=stages), as_json=json)
 
 
 def _project(stories: int, workers: int, *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from discodvt.cli.console import err, out, print_json
-from discodvt.cli.options import Json
+from discodvt.cli.options import Json, On, Resources
 from discodvt.errors import BadRequest, WorkFailed
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ def grid(
         Path | None, typer.Option("--out", metavar="DIR", help="Directory of the grid; default: `out` of the grid.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Steps at a time.")] = 1,
+    on: On = "local",
+    resources: Resources = "",
     only: Annotated[list[str] | None, typer.Option(metavar="SYSTEM", help="Only this system; repeatable.")] = None,
     seed: Annotated[
         list[int] | None, typer.Option(min=0, metavar="SEED", help="Only this seed; repeatable.", show_default=False)
@@ -35,12 +37,14 @@ def grid(
 
     Finished steps are skipped, killed ones resume, a failed one is named and the rest goes on.
     """
+    from discodvt.executors import Place
     from discodvt.experiments.grid import read_grid
     from discodvt.experiments.grid_costs import estimate
     from discodvt.experiments.grid_plan import make_plan
     from discodvt.experiments.grid_report import write_grid_report
     from discodvt.experiments.grid_run import GridRun, locked_grid
 
+    place = Place(on, None, resources)
     asked = read_grid(grid, only=only or [], seeds=seed or [])
     directory = target or asked.out
     if directory is None:
@@ -55,7 +59,7 @@ def grid(
             print_json(costs.as_dict(plan))
         return
     with locked_grid(directory):
-        work = GridRun(plan, jobs=jobs)
+        work = GridRun(plan, jobs=jobs, place=place)
         _show(work, costs)
         reports = write_grid_report(plan)
     summary = {

@@ -27,6 +27,7 @@ NOTES = {  # said of what was found at least once
 app = typer.Typer(no_args_is_help=True, help="Make a corpus (prompt, story) of one of the usual sources.")
 
 
+TailIn = Literal["story", "prompt"]
 PromptFrom = Literal["column", "title", "first-sentence", "opening-or-title"]
 StoryColumn = Annotated[str, typer.Option(help="Column of the story.")]
 SplitFile = Annotated[Path | None, typer.Option(help="File of this split, instead of SOURCES.", show_default=False)]
@@ -154,11 +155,20 @@ def books(
     ] = None,
     tokenizer: Annotated[Path | None, typer.Option(help="Directory of a tokenizer: count its subwords.")] = None,
     story_column: StoryColumn = "story",
+    tail: Annotated[
+        int | None,
+        typer.Option(min=1, help="Overlapping windows instead: each begins with so much of the one before."),
+    ] = None,
+    tail_in: Annotated[
+        TailIn, typer.Option(help="Where a window's tail is: begins the story, ends the prompt.")
+    ] = "story",
+    title_column: Annotated[str, typer.Option(help="With --tail: column of a book's title, the prompt.")] = "title",
 ) -> "Source":
-    """Books: contiguous segments with an empty prompt, none across two books."""
+    """Books: contiguous segments with an empty prompt, or windows under the book's title; none across two books."""
+    asked = dict(locals())
     from discodvt.corpus import Books
 
-    return Books(path, segment_length=segment_length, tokenizer=tokenizer, story_column=story_column)
+    return Books(**asked)
 
 
 def hf(

@@ -1,6 +1,5 @@
 """`discodvt train`: one recipe, one training stage."""
 
-from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,7 +40,6 @@ def train(
     directory = out_dir or asked.out
     if directory is None:
         raise BadRequest(f"{recipe}: no output directory; give --out, or `out` in the recipe")
-    fspath(directory)  # refuses a URI: checkpoints are written by libraries that take local names
     if resume and overwrite:
         raise BadRequest("--resume and --overwrite: choose one")
     from discodvt.training.run import train as run

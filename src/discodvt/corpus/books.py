@@ -2,16 +2,18 @@
 
 A book is a `.txt` file, or a row of a `.jsonl` file (column `story` unless another is named), packed or not. A segment
 has at least so many words, or subwords of a tokenizer, and ends with a word; no segment crosses a book, and what is
-left at the end of one and too short is not used. All segments of a book go to one split.
+left at the end of one and too short is not used. All segments of a book go to one split. With a `tail` books
+are cut into overlapping windows instead (`discodvt.corpus.book_windows`), with their titles as prompts.
 """
 
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from discodvt.corpus.book_windows import DEFAULT_TITLE, TailIn, WindowCutter
 from discodvt.corpus.formats import CODECS, read_jsonl, read_lines, text_of, too_long
 from discodvt.corpus.sources import SourcePart, SourceRow
 from discodvt.corpus.tabular import Columns
@@ -36,6 +38,9 @@ class Books:
     segment_length: int | None = None
     tokenizer: Path | None = None
     story_column: str = "story"
+    tail: int | None = None
+    tail_in: TailIn = "story"
+    title_column: str = DEFAULT_TITLE
     kind = "books"
 
     @property
@@ -44,17 +49,21 @@ class Books:
 
     def settings(self) -> dict[str, Any]:
         unit = "subwords" if self.tokenizer else "words"
-        return {"segment_length": self.length, "unit": unit, "column": self.story_column}
+        settings: dict[str, Any] = {"segment_length": self.length, "unit": unit, "column": self.story_column}
+        windows = {"tail": self.tail, "tail_in": self.tail_in, "title_column": self.title_column}
+        return settings | (windows if self.tail is not None else {})
 
     def files(self) -> list[Path]:
         return self._books() + (tokenizer_files(self.tokenizer) if self.tokenizer else [])
 
     def parts(self) -> list[SourcePart]:
-        segmenter = Segmenter(self.length, load_tokenizer(self.tokenizer) if self.tokenizer else None)
+        tokenizer = load_tokenizer(self.tokenizer) if self.tokenizer else None
+        if self.tail is not None:
+            read = partial(self._read_windows, cutter=WindowCutter(self.length, self.tail, self.tail_in, tokenizer))
+        else:
+            read = partial(self._read, segmenter=Segmenter(self.length, tokenizer))
         return [
-            SourcePart(
-                label=self._label(path), split=None, size=path.stat().st_size, read=partial(self._read, path, segmenter)
-            )
+            SourcePart(label=self._label(path), split=None, size=path.stat().st_size, read=partial(read, path))
             for path in self._books()
         ]
 
@@ -78,7 +87,39 @@ class Books:
         name = path.name if path == self.path else path.relative_to(self.path).as_posix()
         return name.removesuffix(next(suffix for suffix in reversed(SUFFIXES) if name.endswith(suffix)))
 
-    def _read(self, path: Path, segmenter: "Segmenter", max_story_mb: int) -> Iterator[SourceRow]:
+    def _read_windows(self, path: Path, max_story_mb: int, *, cutter: WindowCutter) -> Iterator[SourceRow]:
+        """The windows of a file, a book in memory at a time."""
+        for book, title, text, place, position in self._whole_books(path, max_story_mb):
+            for number, window in enumerate(cutter.windows(text), start=1):
+                prompt, story = window.pair(title, self.tail_in)
+                yield SourceRow(prompt, story, place=place, position=position, id=f"{book}-{number}", group=book)
+
+    def _whole_books(self, path: Path, max_story_mb: int) -> Iterator[tuple[str, str, str, str, int]]:
+        """Books with their names, titles, places and positions; one without a column has the title of its file."""
+        label = self._label(path)
+        if ".jsonl" in path.suffixes[-2:]:
+            columns = (self.title_column, self.story_column)
+
+            def check(present: Collection[str], place: str) -> list[str]:
+                for parameter, name in zip(("title_column", "story_column"), columns, strict=True):
+                    if name not in present:
+                        said = f"{place}: no column `{name}`; it has {', '.join(present)}; name one with `{parameter}`"
+                        raise BadRequest(said, parameter=parameter)
+                return list(columns)
+
+            for number, record in enumerate(read_jsonl(path, check, max_story_mb=max_story_mb), start=1):
+                title, text = (text_of(record, column) for column in columns)
+                yield f"{label}-{number}", title.strip(), text, record.place, record.position
+            return
+        lines, size, position = [], 0, 0
+        for line in read_lines(path, max_story_mb=max_story_mb):
+            lines.append(line.content)
+            size, position = size + len(line.content) + 1, line.position
+            if size > max_story_mb << 20:
+                raise too_long(f"{path}:{line.number}", "a book", max_story_mb)
+        yield label, label.rpartition("/")[2].replace("_", " "), "\n".join(lines), str(path), position
+
+    def _read(self, path: Path, max_story_mb: int, *, segmenter: "Segmenter") -> Iterator[SourceRow]:
         label = self._label(path)
         if ".jsonl" in path.suffixes[-2:]:
             columns = Columns(self.story_column, id_column="", prompt_from="first-sentence")

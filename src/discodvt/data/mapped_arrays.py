@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discodvt.errors import BadRequest
+from discodvt.storage import RemotePath
 
 Arrays = dict[str, NDArray[Any]]
 _TYPES: dict[str, np.dtype[Any]] = {"I64": np.dtype("<i8"), "I32": np.dtype("<i4")}
@@ -18,8 +19,10 @@ _NAMES = {kind: name for name, kind in _TYPES.items()}
 
 
 def map_arrays(path: Path) -> Arrays:
-    """The arrays of a file, by name, read-only. A file that is cut short is refused."""
+    """The arrays of a file, by name, read-only; one of a store is read. A file that is cut short is refused."""
     try:
+        if isinstance(path, RemotePath):
+            return _views(path.read_bytes())
         with path.open("rb") as file:
             mapped = mmap(file.fileno(), 0, access=ACCESS_READ)
         return _views(mapped)
@@ -45,7 +48,7 @@ def create_arrays(path: Path, shapes: Mapping[str, tuple[str, int]]) -> Arrays:
         return _views(mmap(file.fileno(), 0, access=ACCESS_WRITE))
 
 
-def _views(mapped: mmap) -> Arrays:
+def _views(mapped: mmap | bytes) -> Arrays:
     size = int.from_bytes(mapped[:8], "little")
     header = json.loads(mapped[8 : 8 + size])
     header.pop("__metadata__", None)

@@ -130,7 +130,8 @@ def tokenize_corpus(
             if done == 0:  # else there are shards to go on from
                 stage.abandon()
             raise
-        tokenizer.save_pretrained(out / TOKENIZER)
+        with stage.writing_folder(TOKENIZER) as folder:
+            tokenizer.save_pretrained(folder)
         stage.finish(**facts)
         return StageFacts(facts)
 

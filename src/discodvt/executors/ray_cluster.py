@@ -63,8 +63,9 @@ class RayCluster:
     def start(self, ticket: int, task: Callable[[], Any]) -> None:
         self._running[self._remote.remote(self._versions, pickle.dumps(task))] = ticket
 
-    def finished(self) -> list[tuple[int, Any]]:
-        done, _ = self._ray.wait(list(self._running), num_returns=1)
+    def finished(self, seconds: float | None = None) -> list[tuple[int, Any]]:
+        """As of every executor; with `seconds` perhaps none, after so long."""
+        done, _ = self._ray.wait(list(self._running), num_returns=1, timeout=seconds)
         return [(self._running.pop(reference), self._outcome(reference)) for reference in done]
 
     def _outcome(self, reference: Any) -> Any:

@@ -3,7 +3,7 @@
 Each step is `discodvt` itself, started from a server that has loaded the heavy libraries once (`forkserver`; elsewhere
 a new process). Its output goes to `logs/`. A step dies with the grid that started it, so nothing is at work unseen. A
 step that fails is named with its last line; what needs it is left out, all the rest goes on. `times.json` keeps how
-long each step took.
+long each step took. On a Ray cluster steps are tasks instead (`discodvt.experiments.grid_cluster`).
 """
 
 import json
@@ -25,6 +25,8 @@ from filelock import FileLock, Timeout
 
 from discodvt.artefacts import LOCK, MANIFEST, REQUEST
 from discodvt.errors import BadRequest, WorkFailed
+from discodvt.executors import Place
+from discodvt.experiments.grid_cluster import ClusterSteps
 from discodvt.experiments.grid_plan import Plan, Step
 from discodvt.resumable import replacing, write_json
 
@@ -64,14 +66,17 @@ class GridRun:
 
     plan: Plan
     jobs: int = 1
+    place: Place = field(default_factory=Place)
     failed: dict[Step, str] = field(default_factory=dict)
     left_out: dict[Step, Step] = field(default_factory=dict)  # and the failed step it needs
+    _cluster: ClusterSteps | None = None
 
     def run(self) -> Iterator[GridEvent]:
         """Work until nothing is left that can be done."""
         (self.plan.out / LOGS).mkdir(parents=True, exist_ok=True)
         waiting = [step for step in self.plan.steps if not step.done]
         running: list[_Running] = []
+        cluster = self._cluster = None if self.place.on == "local" else ClusterSteps(self.place)
         try:
             while waiting or running:
                 for step in [step for step in waiting if self._cause(step)]:
@@ -86,17 +91,23 @@ class GridRun:
                     if waiting and not any(self._cause(step) for step in waiting):
                         raise WorkFailed(f"{waiting[0].name}: what it is made from has gone; start the grid again")
                     continue
-                wait([each.process.sentinel for each in running], timeout=POLL_SECONDS)
+                if cluster is not None:
+                    cluster.wait(POLL_SECONDS)
+                else:
+                    wait([each.process.sentinel for each in running], timeout=POLL_SECONDS)
                 ended = [each for each in running if each.process.exitcode is not None]
                 for each in ended:
                     running.remove(each)
                     yield self._end(each)
                 yield GridEvent("tick", None)
         finally:
-            for each in running:
-                each.process.terminate()
-            for each in running:
-                each.process.join()
+            if cluster is not None:
+                cluster.close()
+            else:
+                for each in running:
+                    each.process.terminate()
+                for each in running:
+                    each.process.join()
 
     def _cause(self, step: Step) -> Step | None:
         """The failed step that this one cannot do without."""
@@ -113,6 +124,9 @@ class GridRun:
 
     def _start(self, step: Step) -> _Running:
         threads = int(os.environ.get("OMP_NUM_THREADS") or max(1, (os.cpu_count() or 1) // self.jobs))
+        if self._cluster is not None:
+            started = self._cluster.start(step.command, self._log(step), threads)
+            return _Running(step, started, time.perf_counter())
         process: Any = _context().Process(
             target=run_command, args=(step.command, self._log(step), threads), daemon=True
         )
@@ -130,7 +144,8 @@ class GridRun:
             return GridEvent("done", step, seconds)
         code = each.process.exitcode
         killed = f"killed by signal {-code}" if code is not None and code < 0 else ""
-        self.failed[step] = killed or last_line(self._log(step)) or f"exit code {code}"
+        lost = getattr(each.process, "reason", "")
+        self.failed[step] = killed or lost or last_line(self._log(step)) or f"exit code {code}"
         return GridEvent("failed", step, seconds, self.failed[step])
 
 

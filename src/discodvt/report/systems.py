@@ -14,6 +14,7 @@ from discodvt.artefacts import MANIFEST, read_manifest
 from discodvt.errors import BadRequest
 from discodvt.evaluation.evaluate_files import PAIRS, SCORES
 from discodvt.evaluation.scores import Mode
+from discodvt.storage import locate
 
 WITHOUT = " w/o "
 # The stages a report reads and the file each leaves; named here because their modules load PyTorch.
@@ -124,11 +125,11 @@ def read_runs(requests: Sequence[str]) -> list[ReportedSystem]:
 
 def _read(request: str) -> StageRun:
     name, named, path = request.partition("=")
-    if not named or Path(request).is_dir():
-        name, path = Path(request).resolve().name, request
+    if not named or locate(request).is_dir():
+        name, path = locate(request).resolve().name, request
     if not name.strip() or not path:
         raise BadRequest(f"{request!r}: expected DIR or NAME=DIR")
-    directory = Path(path)
+    directory = locate(path)
     manifest = _json(directory / MANIFEST) if (directory / MANIFEST).is_file() else read_manifest(directory)
     if manifest["stage"] not in CONTENTS:
         expected = ", ".join(f"`{stage}`" for stage in CONTENTS)

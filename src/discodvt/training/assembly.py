@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerBase
 
 from discodvt.artefacts import MANIFEST, StageFacts, read_manifest
 from discodvt.checkpoints import Checkpoint, open_tokenizer
-from discodvt.config import Backbone, Card, Data, LoopSettings, NewBackbone, Tokenizer, Writing
+from discodvt.config import Backbone, Card, Data, Location, LoopSettings, NewBackbone, Tokenizer, Writing
 from discodvt.corpus import read_examples, split_files
 from discodvt.data.batches import Order
 from discodvt.data.subwords import Symbols, adding_a_space, train_tokenizer
@@ -27,6 +27,7 @@ from discodvt.data.token_shards import STAGE as TOKENIZE
 from discodvt.data.token_shards import TOKENIZER, check_tokens, open_tokens, token_config, tokenize_corpus
 from discodvt.data.tokens import Tokens, TokenSettings
 from discodvt.errors import BadRequest, DiscoError
+from discodvt.storage import RemotePath, local_copy, locate
 from discodvt.stored_weights import TRAINED, WHOLE
 from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed
 from discodvt.training.model_card import model_card
@@ -93,7 +94,7 @@ class Recipe(LoopSettings):
     reads_prompts: ClassVar[bool] = True
 
     stage: str
-    out: Path | None = Field(default=None, description="Output directory; `--out` comes first")
+    out: Location | None = Field(default=None, description="Output directory; `--out` comes first")
     data: Data
     model: Backbone
     writing: Writing = Writing()
@@ -144,7 +145,7 @@ class Recipe(LoopSettings):
         else:
             read_manifest(self.data.tokens, TOKENIZE)
             stories = [self.data.tokens / MANIFEST]
-        weights = [Path(source) / name for source in self.sources for name in (WHOLE, TRAINED)]
+        weights = [locate(source) / name for source in self.sources for name in (WHOLE, TRAINED)]
         return stories + [path for path in weights if path.is_file()]
 
     def assemble(self, site: Site) -> Stage:
@@ -157,6 +158,7 @@ class Recipe(LoopSettings):
             site.on_first(lambda: self.tokenize(site.directory / TOKENS, text, inputs=False))
         else:
             check_tokens(directory, token_config(text.tokenizer, text.settings, self.limits), self.splits())
+            directory = local_copy(directory) if isinstance(directory, RemotePath) else directory  # to be mapped
         train, valid = (
             open_tokens(directory, split, with_relations=self.reads_relations) for split in ("train", "valid")
         )

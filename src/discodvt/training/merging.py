@@ -27,12 +27,12 @@ def merge(source: str | Path, directory: Path, *, overwrite: bool = False) -> Pa
         if out.complete:
             return directory
         kind = AutoModelForSeq2SeqLM if checkpoint.kind == "bart" else AutoModelForCausalLM
-        checkpoint.load(kind).save_pretrained(directory)
-        for path in sorted(checkpoint.directory.iterdir()):
-            if path.is_file() and path.name not in _NOT_COPIED and not path.name.startswith("."):
-                shutil.copyfile(path, directory / path.name)
-        prior = checkpoint.prior
-        if prior is not None:
-            shutil.copytree(prior.directory, directory / "prior", dirs_exist_ok=True)
+        with out.writing_folder() as folder:
+            checkpoint.load(kind).save_pretrained(folder)
+            for path in sorted(checkpoint.directory.iterdir()):
+                if path.is_file() and path.name not in _NOT_COPIED and not path.name.startswith("."):
+                    shutil.copyfile(path, folder / path.name)
+            if checkpoint.prior is not None:
+                shutil.copytree(checkpoint.prior.directory, folder / "prior", dirs_exist_ok=True)
         out.finish(base=str(checkpoint.part))
     return directory

@@ -31,6 +31,7 @@ from discodvt.training.sharding import gather, is_sharded, join_shards, load_sha
 from discodvt.training.stages import Objective
 
 METRICS = "metrics.jsonl"
+TENSORBOARD = "tensorboard"
 OPTIMIZER = "optimizer.safetensors"
 PROGRESS = "progress.json"
 SHARDS, WEIGHTS, STATES = "shards", "weights", "optimizer"
@@ -190,7 +191,7 @@ class Journal:
         self.path = directory / METRICS
         kept = [line for line in read_metrics(self.path) if line["step"] <= step] if step > 0 else []
         self.path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-        self.writer = _tensorboard(directory / "tensorboard", step) if tensorboard else None
+        self.writer = _tensorboard(directory / TENSORBOARD, step) if tensorboard else None
 
     def write(self, step: int, kind: str, figures: dict[str, float], *, clock: dict[str, float] | None = None) -> None:
         """One line of figures (`train` or `valid`); `clock` figures, such as speed, go to TensorBoard only."""

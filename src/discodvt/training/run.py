@@ -2,10 +2,12 @@
 
 The directory is a stage directory (`discodvt.artefacts`): `last-STEP/` to resume from, `best-STEP/`, `metrics.jsonl`,
 `tensorboard/`, and at the end the best model itself with its card, `training.png` and the manifest. The `prior` stage
-leaves a whole writer: the DiscoDVT it was trained on, and `prior/`.
+leaves a whole writer: the DiscoDVT it was trained on, and `prior/`. In a store the directory is a mirror of a local one
+(`discodvt.mirrored`), to which every `last-STEP/` is put when it is there.
 """
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,9 +20,11 @@ from discodvt.artefacts import MANIFEST, REQUEST, open_stage
 from discodvt.checkpoints import quiet_libraries
 from discodvt.config import LoopSettings
 from discodvt.errors import BadRequest
+from discodvt.mirrored import Mirror, mirrored, workplace
+from discodvt.storage import RemotePath
 from discodvt.training.assembly import TOKENS, Recipe, Site
 from discodvt.training.loop import Event, Loop, Progress
-from discodvt.training.outputs import Checkpoints, Journal, plot
+from discodvt.training.outputs import METRICS, TENSORBOARD, Checkpoints, Journal, plot
 from discodvt.training.sharding import open_accelerator
 from discodvt.training.stages import Stage
 
@@ -77,14 +81,17 @@ def run_stage(
     may_change: Collection[str] = (),
 ) -> Generator[Event]:
     """Train the stage that `assemble` makes; `config`, `inputs` and `may_change` are the request of `open_stage`."""
-    checkpoints = Checkpoints(directory)
-    done = not overwrite and _is_done(checkpoints, resume)
-    leftover = not resume and not done and _killed_at_start(directory, name)
     quiet_libraries()
     accelerator = open_accelerator(settings.run)
     _check_processes(settings, accelerator)
-    accelerator.wait_for_everyone()  # every process has looked at the directory before the first one changes it
     with ExitStack() as stack:
+        target, mirror = directory, None
+        if isinstance(target, RemotePath):
+            directory, mirror = _work_here(target, accelerator, stack, whole=not overwrite)
+        checkpoints = Checkpoints(directory)
+        done = not overwrite and _is_done(checkpoints, resume)
+        leftover = not resume and not done and _killed_at_start(directory, name)
+        accelerator.wait_for_everyone()  # every process has looked at the directory before the first one changes it
         opened = journal = None
         if accelerator.is_main_process:
             request = open_stage(
@@ -92,11 +99,12 @@ def run_stage(
             )
             opened = stack.enter_context(request)
             if done:
-                yield Event("note", 0, 0, {}, f"{directory}: complete already, nothing to resume")
+                yield Event("note", 0, 0, {}, f"{target}: complete already, nothing to resume")
         if done:
             return
         accelerator.wait_for_everyone()
-        started = checkpoints.newest("last") is not None
+        sent = checkpoints.newest("last")
+        started = sent is not None
         try:
             site = Site(directory, accelerator, last=checkpoints.newest("last"))
             site.on_first(checkpoints.join_last)
@@ -110,6 +118,9 @@ def run_stage(
                     yield Event("note", progress.step, stage.total, {}, note)
             for event in Loop(stage, settings, accelerator, checkpoints, progress, journal).run():
                 started = started or event.kind == "step"
+                if mirror is not None and checkpoints.newest("last") not in (None, sent):
+                    sent = checkpoints.newest("last")
+                    mirror.send()
                 if opened is not None:
                     yield event
         except BaseException:
@@ -132,8 +143,28 @@ def run_stage(
                 **stage.facts,
             )
             checkpoints.drop_best()
-            yield Event("note", progress.step, stage.total, best["figures"], f"{directory}: done")
+            if mirror is not None:
+                mirror.finish()
+            yield Event("note", progress.step, stage.total, best["figures"], f"{target}: done")
         accelerator.wait_for_everyone()
+
+
+def _work_here(
+    target: RemotePath, accelerator: Accelerator, stack: ExitStack, *, whole: bool
+) -> tuple[Path, Mirror | None]:
+    """The directory of this machine in which output of a store is made; the first process has the mirror."""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", accelerator.num_processes))
+    if here != accelerator.num_processes:
+        raise BadRequest(f"{target}: processes of several nodes write into one directory; give one that all nodes see")
+    opened: list[Mirror] = []
+
+    def fetch() -> None:
+        opened.append(
+            stack.enter_context(mirrored(target, whole=whole, without=(TOKENS,), growing=(METRICS, TENSORBOARD)))
+        )
+
+    Site(workplace(target), accelerator, last=None).on_first(fetch)
+    return workplace(target), opened[0] if opened else None
 
 
 def _is_done(checkpoints: Checkpoints, resume: bool) -> bool:

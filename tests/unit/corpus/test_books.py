@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discodvt.corpus import Books, SourceRow, books
+from discodvt.corpus.book_windows import Window, WindowCutter
 from discodvt.corpus.books import Segmenter, load_tokenizer
 from discodvt.corpus.formats import MAX_STORY_MB
 from discodvt.errors import BadRequest
@@ -121,3 +122,65 @@ def test_a_segment_without_end_is_refused(tmp_path: Path) -> None:
     (part,) = Books(tmp_path / "a.txt", segment_length=10_000_000).parts()
     with pytest.raises(BadRequest, match=r"a.txt:\d+: a segment of more than 1 MB; split it, or raise `max_story_mb`"):
         list(part.read(1))
+
+
+def sentences(count: int, *, words: int = 5) -> str:
+    return " ".join(f"{'Word ' * (words - 1)}n{number}." for number in range(count))
+
+
+def windows_of(text: str, length: int, tail: int, **more: str) -> list[Window]:
+    return list(WindowCutter(length, tail, **more).windows(text))  # type: ignore[arg-type]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=40), st.integers(4, 30), st.integers(1, 15))
+def test_windows_overlap_by_their_tails_and_are_the_book(sizes: list[int], length: int, tail: int) -> None:
+    tail = min(tail, length // 2)
+    text = " ".join(f"{'Word ' * (size - 1)}N{number}." for number, size in enumerate(sizes))
+    for tail_in in ("story", "prompt"):
+        found = windows_of(text, length, tail, tail_in=tail_in)
+        assert "".join(window.new for window in found) == text  # nothing is lost, nothing comes twice
+        assert found[0].tail == ""
+        written = ""
+        for number, window in enumerate(found):
+            assert written.endswith(window.tail)
+            assert len(window.tail.split()) <= length // 2
+            story = window.pair("Title", tail_in)[1]  # type: ignore[arg-type]
+            assert len(story.split()) >= length or number == len(found) - 1
+            written += window.new
+
+
+def test_a_tail_is_whole_sentences_and_goes_where_it_is_asked() -> None:
+    found = windows_of(sentences(9), 20, 7)
+    assert [window.tail.split()[-1:] for window in found] == [[], ["n3."], ["n5."], ["n7."]]
+    assert [len(window.tail.split()) for window in found] == [0, 10, 10, 10]  # at least 7 words, in sentences of 5
+    assert found[1].pair("The Fox", "story") == ("The Fox", (found[1].tail + found[1].new).strip())
+    assert found[1].pair("The Fox", "prompt") == ("The Fox\n" + found[1].tail.strip(), found[1].new.strip())
+    assert found[0].pair("The Fox", "prompt")[0] == "The Fox"
+
+
+def test_a_sentence_longer_than_half_a_window_is_no_tail() -> None:
+    text = f"One two. {'Word ' * 30}end. Three four. Five six."
+    assert [window.tail.strip() for window in windows_of(text, 10, 2)] == ["", ""]  # nor would the next have room
+
+
+def test_tails_that_cannot_be_are_refused() -> None:
+    for length, tail in ((10, 6), (10, 0), (1, 1)):
+        with pytest.raises(BadRequest, match="from 1 to half of `segment_length`"):
+            WindowCutter(length, tail)
+
+
+def test_windows_of_books_in_files(tmp_path: Path) -> None:
+    held = [{"title": "The Fox", "story": sentences(12)}, {"title": "The Owl", "story": sentences(4)}]
+    (tmp_path / "books.jsonl").write_text("".join(json.dumps(book) + "\n" for book in held))
+    (tmp_path / "old_tale.txt").write_text("A first line\nends here. " + sentences(6))
+    source = Books(tmp_path, segment_length=20, tail=5)
+    found = rows(source)
+    assert {(row.id, row.prompt, row.group) for row in found} >= {
+        ("books-1-1", "The Fox", "books-1"), ("books-1-3", "The Fox", "books-1"), ("books-2-1", "The Owl", "books-2"),
+        ("old_tale-2", "old tale", "old_tale"),
+    }  # fmt: skip
+    assert next(row.story for row in found if row.id == "old_tale-1").startswith("A first line\nends here.")
+    assert source.settings()["tail"] == 5
+    assert "tail" not in Books(tmp_path).settings()  # a corpus of segments is the request it always was
+    with pytest.raises(BadRequest, match="no column `name`; it has title, story; name one with `title_column`"):
+        rows(Books(tmp_path / "books.jsonl", segment_length=20, tail=5, title_column="name"))

@@ -239,9 +239,7 @@ class LatentObjective(Objective):
         """What codes cost under the prior, after argmax codes; if `certain`, the argmax codes themselves."""
         bos = reading.codes.new_full((len(reading.codes), 1), self.prior.config.bos_token_id)
         before = torch.cat([bos, reading.codes[:, :-1]], dim=1)
-        logits = self.prior(
-            batch["prompt_ids"], batch["prompt_mask"], decoder_input_ids=before, use_cache=False
-        ).logits
+        logits = self.prior(batch["prompt_ids"], batch["prompt_mask"], decoder_input_ids=before, use_cache=False).logits
         if certain:
             return losses.prior(logits, reading.codes.masked_fill(~reading.mask, NO_LABEL))
         return losses.rate(logits, probabilities, reading.mask)
@@ -333,9 +331,7 @@ class LatentRecipe(TunedRecipe):
         prior = None
         if self.loss.prior > 0:
             longest = -(-self.data.story_tokens // model.config.tokens_per_code)
-            prior = prior_model(
-                model, self.model, layers=self.model.prior_layers, max_codes=longest, source=source
-            )
+            prior = prior_model(model, self.model, layers=self.model.prior_layers, max_codes=longest, source=source)
         objective = self.objective(
             model,
             self.loss,

@@ -34,6 +34,8 @@ class Job:
         self.ended_at: float | None = None
         self._grown = asyncio.Event()
         self.source: Job | None = None  # of an errand: the job whose events it passes on
+        self.project: str | None = None  # where its stories are kept
+        self.about: dict[str, Any] = {}  # for a page that comes to it later
         self.task: asyncio.Task[None] | None = None
 
     def add(self, event: Event) -> None:
@@ -81,6 +83,11 @@ class Jobs:
         if id not in self._held:
             raise HttpError(404, "no such job; it may have ended more than five minutes ago")
         return self._held[id]
+
+    def of(self, project: str) -> list[dict[str, Any]]:
+        """The jobs that write for a project now."""
+        held = [job for job in list(self._held.values()) if job.project == project and job.ended_at is None]
+        return [{"job": job.id, **job.about} for job in held]
 
     def forget(self, job: Job) -> None:
         self._held.pop(job.id, None)

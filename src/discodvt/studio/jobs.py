@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from discodvt.web.access import HttpError
 
 KEPT_SECONDS = 300.0
+MOST_KEPT = 1_000
 PING_SECONDS = 15.0
 ENDS = ("stopped", "error", "chosen")
 
@@ -62,7 +63,7 @@ class Job:
 
 
 class Jobs:
-    """Jobs by id; those that ended are forgotten after a while."""
+    """Jobs by id; those that ended are forgotten after a while, or when there are too many."""
 
     def __init__(self) -> None:
         self._held: dict[str, Job] = {}
@@ -71,17 +72,18 @@ class Jobs:
         return len(self._held)
 
     def new(self, stories: int) -> Job:
-        now = time.monotonic()
-        for job in list(self._held.values()):
-            if job.ended_at is not None and now - job.ended_at > KEPT_SECONDS:
+        now, surplus = time.monotonic(), len(self._held) - MOST_KEPT
+        for job in list(self._held.values()):  # the oldest first
+            if job.ended_at is not None and (now - job.ended_at > KEPT_SECONDS or surplus > 0):
                 del self._held[job.id]
+                surplus -= 1
         job = Job(stories)
         self._held[job.id] = job
         return job
 
     def get(self, id: str) -> Job:
         if id not in self._held:
-            raise HttpError(404, "no such job; it may have ended more than five minutes ago")
+            raise HttpError(404, "no such job; those that ended are kept for a few minutes")
         return self._held[id]
 
     def of(self, project: str) -> list[dict[str, Any]]:

@@ -50,9 +50,9 @@ def bench_serve(
             lambda: _streams(writer, server, max(4, round(MANY_STREAMS * scale)), tokens),
             lambda: _throughput(writer, server, max(4, round(STREAMS * scale)), tokens, rounds),
             lambda: asyncio.run(_cancel(writer)),
-            lambda: _never_reading(server, max(4, round(CLIENTS * scale)), tokens, rounds),
+            lambda: _never_reading(writer, server, max(4, round(CLIENTS * scale)), tokens, rounds),
             lambda: _rewrite(writer, tokens, rounds),
-            lambda: _memory(server, stories, ends),
+            lambda: _memory(writer, server, stories, ends),
         ]
         for row in rows:
             if time.monotonic() > ends:
@@ -70,11 +70,18 @@ def _requests(count: int) -> list[Request]:
     return [Request(PROMPTS[number % len(PROMPTS)], seed=number, id=str(number)) for number in range(count)]
 
 
+def _settings(writer: StoryWriter, tokens: int, *, forced: bool = False) -> dict[str, int]:
+    """Lengths of a story of so many subwords: the plan is no longer than it needs."""
+    codes = {"min_codes": 1, "max_codes": max(1, tokens // writer.latent.tokens_per_code)} if writer.latent else {}
+    return {"max_tokens": tokens, **({"min_tokens": tokens} if forced else {}), **codes}
+
+
 def _streams(writer: StoryWriter, server: StoryServer, count: int, tokens: int) -> BenchRow:
     """Streams that are lost, or are not the story `generate` writes for that seed."""
-    params = SamplingParams(max_tokens=tokens)
+    settings = _settings(writer, tokens)
+    params = SamplingParams(**settings)
     expected = {story.id: story for story in writer.write_many(_requests(count), params, batch_size=BATCH)}
-    bodies = server.ask([_asked(number, max_tokens=tokens) for number in range(count)])
+    bodies = server.ask([_asked(number, **settings) for number in range(count)])
     wrong = 0
     for number, body in enumerate(bodies):
         found, story = events(body), expected[str(number)]
@@ -88,8 +95,8 @@ def _streams(writer: StoryWriter, server: StoryServer, count: int, tokens: int) 
 
 def _throughput(writer: StoryWriter, server: StoryServer, count: int, tokens: int, rounds: int) -> BenchRow:
     """Subwords a second of streams against a batch in one process."""
-    params = SamplingParams(min_tokens=tokens, max_tokens=tokens)
-    asked = [_asked(number, min_tokens=tokens, max_tokens=tokens) for number in range(count)]
+    settings = _settings(writer, tokens, forced=True)
+    params, asked = SamplingParams(**settings), [_asked(number, **settings) for number in range(count)]
     works: list[Callable[[], object]] = [
         lambda: list(writer.write_many(_requests(count), params, batch_size=BATCH)),
         partial(server.ask, asked),
@@ -157,18 +164,17 @@ async def _until(job: Job, name: str) -> None:
             raise WorkFailed(found[1].data["message"])
 
 
-def _never_reading(server: StoryServer, clients: int, tokens: int, rounds: int) -> BenchRow:
+def _never_reading(writer: StoryWriter, server: StoryServer, clients: int, tokens: int, rounds: int) -> BenchRow:
     """The server's CPU time for a story while other clients wait to be sent what they never read; and without them."""
-    long = {"min_tokens": LONG_TOKENS, "max_tokens": LONG_TOKENS}
-    path, (prompt, *_) = "/api/stories", PROMPTS
-    server.ask([_asked(1, max_tokens=tokens)])  # warm
-    body = {"prompt": prompt, "n": LONG_STORIES, "settings": long}
-    job = json.loads(server.ask([(path, body)], accept="application/json")[0])["job"]
+    path, body = _asked(0, **_settings(writer, LONG_TOKENS, forced=True))
+    job = json.loads(server.ask([(path, body | {"n": LONG_STORIES})], accept="application/json")[0])["job"]
     server.read(f"/api/jobs/{job}/events")  # until it is written
+    asked = _asked(1, **_settings(writer, 2 * tokens, forced=True))
+    first = _asked(2, **_settings(writer, SHORT_TOKENS))
 
     def good() -> tuple[float, float]:
         started, clock = server.cpu_seconds, time.perf_counter()
-        server.ask([_asked(1, min_tokens=2 * tokens, max_tokens=2 * tokens)])
+        server.ask([asked])
         return server.cpu_seconds - started, time.perf_counter() - clock
 
     beside, without, stalled = [], [], clients
@@ -176,7 +182,7 @@ def _never_reading(server: StoryServer, clients: int, tokens: int, rounds: int) 
         if turn % 2:
             without.append(good())
         with server.never_reading(clients, f"/api/jobs/{job}/events"):
-            server.ask([_asked(2, min_tokens=1, max_tokens=SHORT_TOKENS)])  # comes after their requests
+            server.ask([first])  # comes after their requests
             beside.append(good())
             stalled = min(stalled, server.stalled)
         if not turn % 2:
@@ -190,7 +196,7 @@ def _never_reading(server: StoryServer, clients: int, tokens: int, rounds: int) 
 
 def _rewrite(writer: StoryWriter, tokens: int, rounds: int) -> BenchRow:
     """A story written anew from the middle of its plan against the whole story, in this process."""
-    params = SamplingParams(min_tokens=3 * tokens, max_tokens=3 * tokens)
+    params = SamplingParams(**_settings(writer, 3 * tokens, forced=True))
     asked = Request(PROMPTS[0], seed=3)
     (story,) = writer.write_many([asked], params)
     place = len(story.segments) // 2
@@ -206,11 +212,11 @@ def _rewrite(writer: StoryWriter, tokens: int, rounds: int) -> BenchRow:
     return ratio_row(name, *taken, at_most=0.7, note=note)
 
 
-def _memory(server: StoryServer, stories: int, ends: float) -> BenchRow:
+def _memory(writer: StoryWriter, server: StoryServer, stories: int, ends: float) -> BenchRow:
     """Memory of the server after all stories against after the first ones."""
     warm, held, done = max(1, round(WARM * stories)), 0.0, 0
     started = time.perf_counter()
-    settings = {"max_tokens": SHORT_TOKENS, "min_tokens": 1, "min_codes": 1, "max_codes": 1}
+    settings = _settings(writer, SHORT_TOKENS)
     while done < stories and (done <= warm or time.monotonic() < ends):
         count = min(AT_ONCE, (warm if done < warm else stories) - done)
         server.ask([_asked(number, **settings) for number in range(done, done + count)], at_once=STREAMS)

@@ -1,5 +1,6 @@
 """`discodvt studio`: a page to write with a plan in hand, and a writer behind an HTTP API, also OpenAI-compatible."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -42,11 +43,13 @@ def studio(
     from discodvt.studio.server import make_studio
     from discodvt.writing import StoryWriter
 
-    projects = Projects(data)
-    writer = StoryWriter.from_pretrained(model, int8=int8)
-    serve(
-        lambda found: make_studio(writer, found, projects=projects, rows=rows),
-        access,
-        announce=lambda address: err.print(f"{writer.name} writes at {address}; Ctrl-C ends it", highlight=False),
-        open_browser=browser,
-    )
+    with closing(Projects(data)) as projects:
+        writer = StoryWriter.from_pretrained(model, int8=int8)
+        serve(
+            lambda found: make_studio(writer, found, projects=projects, rows=rows),
+            access,
+            announce=lambda address: err.print(
+                f"{writer.name} writes at {address} (Ctrl-C ends it)", highlight=False, soft_wrap=True
+            ),
+            open_browser=browser,
+        )

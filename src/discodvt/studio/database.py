@@ -79,10 +79,12 @@ def open_database(directory: Path) -> sqlite3.Connection:
 
 
 class Owner:
-    """A server of a data directory, known by the lock it holds."""
+    """A server of a data directory, known by the lock it holds. Make it in a transaction: one at a time begins."""
 
     def __init__(self, directory: Path) -> None:
         self.directory, self.name = directory, secrets.token_hex(8)
+        for path in directory.glob("server-*.lock"):
+            self.outlived(path.stem.removeprefix("server-"))
         self._lock = FileLock(self._path(self.name), mode=0o600, thread_local=False)
         self._lock.acquire()
 

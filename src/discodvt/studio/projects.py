@@ -95,7 +95,8 @@ class Projects:
     def __init__(self, directory: Path) -> None:
         self._lock = RLock()
         self._connection = open_database(directory)
-        self._owner = Owner(directory)
+        with self._changing():
+            self._owner = Owner(directory)
         self._adopt()
 
     def close(self) -> None:

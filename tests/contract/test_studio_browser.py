@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script> \u202e backwards {{7*7}} **bold**"
-SLOW = 120_000  # milliseconds, on a machine with much else to do
 
 
 class Studio:
@@ -95,7 +94,7 @@ def ready(page: "Page") -> "Page":
 
 def idle(page: "Page") -> None:
     """Wait until nothing is written (not with wait_for_function, which the page's policy forbids)."""
-    page.locator("#write:not([hidden])").wait_for(timeout=SLOW)
+    page.locator("#write:not([hidden])").wait_for()
 
 
 def written(page: "Page", prompt: str, length: str = "10") -> None:
@@ -112,7 +111,7 @@ def quiet(page: "Page") -> None:
 
 
 def done(page: "Page") -> None:
-    page.locator("#status", has_text=re.compile("Done|Stopped")).wait_for(timeout=SLOW)
+    page.locator("#status", has_text=re.compile("Done|Stopped")).wait_for()
     idle(page)
 
 
@@ -227,7 +226,7 @@ def test_all_versions_are_there_after_the_server_was_killed(reader: Reader, stud
     page.fill("#prompt", "Something that is never done")
     page.keyboard.press("Control+Enter")
     page.locator("#stop:not([hidden])").wait_for()
-    page.locator("#story .seg").first.wait_for(timeout=SLOW)
+    page.locator("#story .seg").first.wait_for()
     studio.kill()
     seen = story(page)
     studio.start()
@@ -250,10 +249,10 @@ def test_all_versions_are_there_after_the_server_was_killed(reader: Reader, stud
 
 def test_what_was_written_when_it_is_stopped_stays(reader: Reader, toy: StoryWriter, address: str) -> None:
     kind = type(toy.generator_engine.new_cache(1, 9))
-    step = kind.step
+    step, pause = kind.step, [0.15]
 
     def slowly(self: Any, *given: Any) -> Any:
-        time.sleep(0.15)
+        time.sleep(pause[0])
         return step(self, *given)
 
     page = ready(reader.open(address))
@@ -263,6 +262,7 @@ def test_what_was_written_when_it_is_stopped_stays(reader: Reader, toy: StoryWri
         page.keyboard.press("Enter")
         page.locator("#story .seg").first.wait_for()
         assert page.locator("#story").get_attribute("aria-busy") == "true"
+        pause[0] = 3.0  # so that it is not done before the page is there again
         page = ready(reader.open(page.url))  # loaded anew it goes on to show what is written
         page.locator("#stop:not([hidden])").wait_for()
         page.locator("#story .seg").first.wait_for()
@@ -300,11 +300,11 @@ def test_candidates_comparison_hearing_import_and_export(reader: Reader, address
     page.click("#import")
     page.fill("#import-text", "Once there was a fox. He lost his hat, and he cried!")
     page.click("#import-form button.main")
-    page.locator("#versions li[aria-current] .what", has_text="read").wait_for(timeout=SLOW)
+    page.locator("#versions li[aria-current] .what", has_text="read").wait_for()
     assert story(page) == "Once there was a fox. He lost his hat, and he cried!"
     assert page.locator("#prompt").input_value() == "Once there was a fox."
     page.click("#listen")
-    page.locator("#plan .heard").first.wait_for(timeout=SLOW)
+    page.locator("#plan .heard").first.wait_for()
     assert page.locator("#plan .heard.no").count() == 0  # its plan is what was heard
     page.click("#export")
     with page.expect_download() as started:
@@ -387,7 +387,7 @@ def test_texts_of_others_are_shown_and_nothing_of_them_runs(reader: Reader, addr
     page.fill("#import-text", EVIL)
     page.fill("#import-prompt", EVIL)
     page.click("#import-form button.main")
-    page.locator("#story .seg").first.wait_for(timeout=SLOW)
+    page.locator("#story .seg").first.wait_for()
     assert "<img src=x onerror=alert(1)>" in story(page)
     assert EVIL.strip() in (page.locator("#story-heading").text_content() or "")
     assert "img src=x onerror" in " ".join(page.locator("#plan .phrase").all_text_contents())

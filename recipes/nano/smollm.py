@@ -34,6 +34,16 @@ class TokenLosses:
     ends: NDArray[np.int32]
 
 
+def is_there() -> bool:
+    """Whether the judge can be opened: converted before, or its package is installed."""
+    return (model_directory() / "config.json").exists() or find_spec(PACKAGE) is not None
+
+
+def model_directory() -> Path:
+    default = Path.home() / ".cache" / "discodvt" / "smollm2"
+    return Path(os.environ.get("DISCODVT_JUDGE", default))
+
+
 class Judge:
     """The judge model and the scores it has given. `score` takes (context, text) pairs; only `text` is scored."""
 
@@ -41,8 +51,7 @@ class Judge:
         cache.parent.mkdir(parents=True, exist_ok=True)
         self._scores = sqlite3.connect(cache)
         self._scores.execute("CREATE TABLE IF NOT EXISTS score (key TEXT PRIMARY KEY, nll BLOB, ends BLOB)")
-        default = Path.home() / ".cache" / "discodvt" / "smollm2"
-        self._directory = directory or Path(os.environ.get("DISCODVT_JUDGE", default))
+        self._directory = directory or model_directory()
         self._opened: tuple[Any, Any] | None = None
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[TokenLosses]:

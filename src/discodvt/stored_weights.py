@@ -178,6 +178,12 @@ def weights_hash(directory: Path) -> str:
     return hashes[0] if len(hashes) == 1 else sha256("".join(hashes).encode()).hexdigest()
 
 
+def writer_hash(directory: Path) -> str:
+    """Which model wrote something, in 16 digits: of its weights and, where it has one, of its prior's."""
+    parts = [weights_hash(part) for part in (directory, directory / "prior") if part.is_dir()]
+    return sha256("".join(parts).encode()).hexdigest()[:16]
+
+
 @lru_cache
 def _kept_hash(file: Path, size: int, changed: int) -> str:
     return file_hash(file)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
 
+PATIENCE = 120_000  # milliseconds, on a machine with much else to do
+
 
 class Reader:
     """Opens pages; `complaints` are errors and warnings of the last one, `requests` what it asked to load."""
@@ -24,6 +26,7 @@ class Reader:
         self.complaints, self.requests = [], []
         size = {"width": width, "height": height}
         self._page = self._browser.new_page(viewport=size, color_scheme="dark" if dark else "light")  # type: ignore[arg-type]
+        self._page.set_default_timeout(PATIENCE)
         self._page.on("console", self._hear)
         self._page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self._page.on("request", lambda request: self.requests.append(request.url))

@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script> \u202e backwards {{7*7}} **bold**"
-SLOW = 120_000  # milliseconds, on a machine with much else to do
 
 
 class Studio:
     """`discodvt studio` with the model that ships, as a process of its own that can be killed and started again."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory, self.port, self.process = directory, 0, None
+        self.directory, self.port, self.process, self.address = directory, 0, None, ""
         self.start()
 
     def start(self) -> None:
@@ -40,18 +39,18 @@ class Studio:
         self.process = subprocess.Popen([*command, "--no-browser"], stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
         said = self.process.stderr.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/", said)
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=[\w-]+", said)
         assert found, said
-        self.port = int(found[1])
+        self.port, self.address = int(found[1]), found[0]
         while True:
             try:
-                urlopen(f"{self.address}api/health", timeout=5).close()
+                urlopen(f"{self.origin}api/health", timeout=5).close()
                 return
             except OSError:
                 time.sleep(0.1)
 
     @property
-    def address(self) -> str:
+    def origin(self) -> str:
         return f"http://127.0.0.1:{self.port}/"
 
     def kill(self) -> None:
@@ -95,7 +94,7 @@ def ready(page: "Page") -> "Page":
 
 def idle(page: "Page") -> None:
     """Wait until nothing is written (not with wait_for_function, which the page's policy forbids)."""
-    page.locator("#write:not([hidden])").wait_for(timeout=SLOW)
+    page.locator("#write:not([hidden])").wait_for()
 
 
 def written(page: "Page", prompt: str, length: str = "10") -> None:
@@ -112,7 +111,7 @@ def quiet(page: "Page") -> None:
 
 
 def done(page: "Page") -> None:
-    page.locator("#status", has_text=re.compile("Done|Stopped")).wait_for(timeout=SLOW)
+    page.locator("#status", has_text=re.compile("Done|Stopped")).wait_for()
     idle(page)
 
 
@@ -188,7 +187,8 @@ def test_a_code_is_swapped_only_what_follows_changes_and_versions_branch(reader:
     page.locator("#versions li[aria-current] .what", has_text="at place 5").wait_for()
     assert story(page) == second
     assert reader.complaints == []
-    assert all(url.startswith(studio.address) for url in reader.requests)
+    assert all(url.startswith(studio.origin) for url in reader.requests)
+    assert "token" not in page.url  # no bookmark and no history gets it
 
 
 def test_a_wish_for_because_comes_true_and_is_marked(reader: Reader, studio: Studio) -> None:
@@ -221,14 +221,25 @@ def test_all_versions_are_there_after_the_server_was_killed(reader: Reader, stud
     assert page.locator(row(1, ".lock[aria-pressed=true]")).count() == 1
     text, plan, versions = story(page), codes(page), page.locator("#versions .what").all_text_contents()
     assert len(versions) == 3
+    project = page.url.partition("#")[2]
+    page.select_option("#length", "40")
     page.fill("#prompt", "Something that is never done")
     page.keyboard.press("Control+Enter")
     page.locator("#stop:not([hidden])").wait_for()
+    page.locator("#story .seg").first.wait_for()
     studio.kill()
+    seen = story(page)
     studio.start()
-    page = ready(reader.open(page.url))
+    page = ready(reader.open(f"{studio.address}#{project}"))
     page.locator("#versions li").first.wait_for()
-    assert page.locator("#versions .what").all_text_contents() == versions
+    assert page.locator("#versions .what").all_text_contents()[:3] == versions
+    assert page.locator("#versions li").count() == 4
+    half = story(page)  # what was being written then is a version too, as far as it came
+    assert half
+    assert seen.startswith(half) or half.startswith(seen)
+    assert "stopped" in page.locator("#facts").inner_text()
+    page.click("#undo")
+    page.locator("#versions li[aria-current] .what", has_text="again").wait_for()
     assert (story(page), codes(page)) == (text, plan)
     assert page.locator(row(1, ".lock[aria-pressed=true]")).count() == 1
     page.click("#undo")
@@ -238,10 +249,10 @@ def test_all_versions_are_there_after_the_server_was_killed(reader: Reader, stud
 
 def test_what_was_written_when_it_is_stopped_stays(reader: Reader, toy: StoryWriter, address: str) -> None:
     kind = type(toy.generator_engine.new_cache(1, 9))
-    step = kind.step
+    step, pause = kind.step, [0.15]
 
     def slowly(self: Any, *given: Any) -> Any:
-        time.sleep(0.15)
+        time.sleep(pause[0])
         return step(self, *given)
 
     page = ready(reader.open(address))
@@ -251,6 +262,11 @@ def test_what_was_written_when_it_is_stopped_stays(reader: Reader, toy: StoryWri
         page.keyboard.press("Enter")
         page.locator("#story .seg").first.wait_for()
         assert page.locator("#story").get_attribute("aria-busy") == "true"
+        pause[0] = 3.0  # so that it is not done before the page is there again
+        page = ready(reader.open(page.url))  # loaded anew it goes on to show what is written
+        page.locator("#stop:not([hidden])").wait_for()
+        page.locator("#story .seg").first.wait_for()
+        quiet(page)
         page.keyboard.press("Escape")
         done(page)
     assert "stopped" in page.locator("#facts").inner_text()
@@ -284,11 +300,11 @@ def test_candidates_comparison_hearing_import_and_export(reader: Reader, address
     page.click("#import")
     page.fill("#import-text", "Once there was a fox. He lost his hat, and he cried!")
     page.click("#import-form button.main")
-    page.locator("#versions li[aria-current] .what", has_text="read").wait_for(timeout=SLOW)
+    page.locator("#versions li[aria-current] .what", has_text="read").wait_for()
     assert story(page) == "Once there was a fox. He lost his hat, and he cried!"
     assert page.locator("#prompt").input_value() == "Once there was a fox."
     page.click("#listen")
-    page.locator("#plan .heard").first.wait_for(timeout=SLOW)
+    page.locator("#plan .heard").first.wait_for()
     assert page.locator("#plan .heard.no").count() == 0  # its plan is what was heard
     page.click("#export")
     with page.expect_download() as started:
@@ -371,7 +387,7 @@ def test_texts_of_others_are_shown_and_nothing_of_them_runs(reader: Reader, addr
     page.fill("#import-text", EVIL)
     page.fill("#import-prompt", EVIL)
     page.click("#import-form button.main")
-    page.locator("#story .seg").first.wait_for(timeout=SLOW)
+    page.locator("#story .seg").first.wait_for()
     assert "<img src=x onerror=alert(1)>" in story(page)
     assert EVIL.strip() in (page.locator("#story-heading").text_content() or "")
     assert "img src=x onerror" in " ".join(page.locator("#plan .phrase").all_text_contents())

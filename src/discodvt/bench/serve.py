@@ -7,43 +7,58 @@ the same number of subwords; where texts are compared, each is compared with wha
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import median
 from typing import Any
 
 from discodvt.bench.random_writers import PROMPTS
-from discodvt.bench.rows import BenchRow, interleave, ratio_row
+from discodvt.bench.rows import BenchRow, interleave, ratio_row, unmeasured_row
 from discodvt.bench.story_server import StoryServer, events, story_server
 from discodvt.checkpoints import STORYTELLER
 from discodvt.errors import WorkFailed
 from discodvt.studio.jobs import Job
 from discodvt.studio.scribe import ROWS, Scribe
 from discodvt.writing import Request, SamplingParams, StoryBatch, StoryWriter
+from discodvt.writing.control import rewrite
 from discodvt.writing.story_batch import StoryDraft
 
 STREAMS, MANY_STREAMS, BATCH, CLIENTS = 64, 200, 32, 200
 TOKENS, SHORT_TOKENS = 64, 4
+LONG_STORIES, LONG_TOKENS = 8, 300  # whose events are more than the sockets of a client that never reads hold
 CANCELLED_TOKENS = 400
 STORIES = 5_000
 WARM = 0.2  # of the stories, after which memory is looked at first
+AT_ONCE = 250  # stories of the memory row that are asked for together
 
 
 def bench_serve(
-    model: str | None = None, *, rounds: int = 3, scale: float = 1.0, stories: int = STORIES
-) -> list[BenchRow]:
-    """The rows, for a writer's directory or the storyteller that ships."""
+    model: str | None = None,
+    *,
+    rounds: int = 3,
+    scale: float = 1.0,
+    stories: int = STORIES,
+    minutes: float = 15.0,
+) -> Iterator[BenchRow]:
+    """The rows as they are measured, for a writer's directory or the storyteller that ships; none is begun too late."""
+    ends = time.monotonic() + 60 * minutes
     directory = model or str(STORYTELLER)
     writer = StoryWriter.from_pretrained(directory)
     tokens = max(8, round(TOKENS * scale))
     with story_server(directory, rows=ROWS) as server:
-        return [
-            _streams(writer, server, max(4, round(MANY_STREAMS * scale)), tokens),
-            _throughput(writer, server, max(4, round(STREAMS * scale)), tokens, rounds),
-            asyncio.run(_cancel(writer)),
-            _never_reading(server, max(4, round(CLIENTS * scale)), tokens, rounds),
-            _memory(server, stories),
+        rows: list[Callable[[], BenchRow]] = [
+            lambda: _streams(writer, server, max(4, round(MANY_STREAMS * scale)), tokens),
+            lambda: _throughput(writer, server, max(4, round(STREAMS * scale)), tokens, rounds),
+            lambda: asyncio.run(_cancel(writer)),
+            lambda: _never_reading(writer, server, max(4, round(CLIENTS * scale)), tokens, rounds),
+            lambda: _rewrite(writer, tokens, rounds),
+            lambda: _memory(writer, server, stories, ends),
         ]
+        for row in rows:
+            if time.monotonic() > ends:
+                yield unmeasured_row("further rows", f"the {minutes:g} minutes (--minutes) were over")
+                return
+            yield row()
 
 
 def _asked(number: int, **settings: Any) -> tuple[str, dict[str, Any]]:
@@ -55,11 +70,18 @@ def _requests(count: int) -> list[Request]:
     return [Request(PROMPTS[number % len(PROMPTS)], seed=number, id=str(number)) for number in range(count)]
 
 
+def _settings(writer: StoryWriter, tokens: int, *, forced: bool = False) -> dict[str, int]:
+    """Lengths of a story of so many subwords: the plan is no longer than it needs."""
+    codes = {"min_codes": 1, "max_codes": max(1, tokens // writer.latent.tokens_per_code)} if writer.latent else {}
+    return {"max_tokens": tokens, **({"min_tokens": tokens} if forced else {}), **codes}
+
+
 def _streams(writer: StoryWriter, server: StoryServer, count: int, tokens: int) -> BenchRow:
     """Streams that are lost, or are not the story `generate` writes for that seed."""
-    params = SamplingParams(max_tokens=tokens)
+    settings = _settings(writer, tokens)
+    params = SamplingParams(**settings)
     expected = {story.id: story for story in writer.write_many(_requests(count), params, batch_size=BATCH)}
-    bodies = server.ask([_asked(number, max_tokens=tokens) for number in range(count)])
+    bodies = server.ask([_asked(number, **settings) for number in range(count)])
     wrong = 0
     for number, body in enumerate(bodies):
         found, story = events(body), expected[str(number)]
@@ -73,15 +95,19 @@ def _streams(writer: StoryWriter, server: StoryServer, count: int, tokens: int) 
 
 def _throughput(writer: StoryWriter, server: StoryServer, count: int, tokens: int, rounds: int) -> BenchRow:
     """Subwords a second of streams against a batch in one process."""
-    params = SamplingParams(min_tokens=tokens, max_tokens=tokens)
-    asked = [_asked(number, min_tokens=tokens, max_tokens=tokens) for number in range(count)]
+    settings = _settings(writer, tokens, forced=True)
+    params, asked = SamplingParams(**settings), [_asked(number, **settings) for number in range(count)]
     works: list[Callable[[], object]] = [
         lambda: list(writer.write_many(_requests(count), params, batch_size=BATCH)),
         partial(server.ask, asked),
     ]
-    interleave(works, 1)  # warm up
-    alone, served = interleave(works, rounds)
-    note = f"{count * tokens / min(served):,.0f} subwords/s served, {count * tokens / min(alone):,.0f} by write_many"
+    started = server.cpu_seconds, time.process_time()
+    alone, served = interleave(works, rounds)  # both sides are warm from the row before
+    both = server.cpu_seconds - started[0], time.process_time() - started[1]  # the second with what clients take
+    note = (
+        f"{count * tokens / min(served):,.0f} subwords/s served, {count * tokens / min(alone):,.0f} by write_many;"
+        f" {both[1] / both[0]:.2f} by CPU time"
+    )
     name = f"{count} streams / write_many at batch {BATCH}, subwords/s"
     return ratio_row(name, alone, served, at_least=0.85, note=note)
 
@@ -138,40 +164,70 @@ async def _until(job: Job, name: str) -> None:
             raise WorkFailed(found[1].data["message"])
 
 
-def _never_reading(server: StoryServer, clients: int, tokens: int, rounds: int) -> BenchRow:
-    """The server's CPU time for a story while other clients, whose requests were answered, never read; and without."""
-    settings = {"min_tokens": 2 * tokens, "max_tokens": 2 * tokens}
-    (job,) = server.ask([_asked(0, **settings)], accept="application/json")
-    path = f"/api/jobs/{json.loads(job)['job']}/events"
+def _never_reading(writer: StoryWriter, server: StoryServer, clients: int, tokens: int, rounds: int) -> BenchRow:
+    """The server's CPU time for a story while other clients wait to be sent what they never read; and without them."""
+    path, body = _asked(0, **_settings(writer, LONG_TOKENS, forced=True))
+    job = json.loads(server.ask([(path, body | {"n": LONG_STORIES})], accept="application/json")[0])["job"]
+    server.read(f"/api/jobs/{job}/events")  # until it is written
+    asked = _asked(1, **_settings(writer, 2 * tokens, forced=True))
+    first = _asked(2, **_settings(writer, SHORT_TOKENS))
 
     def good() -> tuple[float, float]:
         started, clock = server.cpu_seconds, time.perf_counter()
-        server.ask([_asked(1, **settings)])
+        server.ask([asked])
         return server.cpu_seconds - started, time.perf_counter() - clock
 
-    good()  # at its end the other one is written too
-    beside, without = [], []
-    for _ in range(max(5, rounds)):
-        without.append(good())
-        with server.never_reading(clients, path):
-            server.ask([_asked(2, min_tokens=1, max_tokens=SHORT_TOKENS)])  # comes after their requests
+    beside, without, stalled = [], [], clients
+    for turn in range(max(5, 2 * rounds + 1)):
+        if turn % 2:
+            without.append(good())
+        with server.never_reading(clients, f"/api/jobs/{job}/events"):
+            server.ask([first])  # comes after their requests
             beside.append(good())
+            stalled = min(stalled, server.stalled)
+        if not turn % 2:
+            without.append(good())
     waited = median(b[1] / w[1] for b, w in zip(beside, without, strict=True))
     name = f"CPU time of a story beside {clients} clients that never read / without"
-    note = f"{1000 * min(cpu for cpu, _ in without):.0f} ms of CPU without; by the clock {waited:.2f}"
-    return ratio_row(name, [cpu for cpu, _ in beside], [cpu for cpu, _ in without], at_most=1.1, note=note)
+    cpu = min(each for each, _ in without)
+    note = f"{1000 * cpu:.0f} ms of CPU without; by the clock {waited:.2f}; at least {stalled} had more to be sent"
+    return ratio_row(name, [each for each, _ in beside], [each for each, _ in without], at_most=1.1, note=note)
 
 
-def _memory(server: StoryServer, stories: int) -> BenchRow:
+def _rewrite(writer: StoryWriter, tokens: int, rounds: int) -> BenchRow:
+    """A story written anew from the middle of its plan against the whole story, in this process."""
+    params = SamplingParams(**_settings(writer, 3 * tokens, forced=True))
+    asked = Request(PROMPTS[0], seed=3)
+    (story,) = writer.write_many([asked], params)
+    place = len(story.segments) // 2
+    changed = rewrite(story, place, seed=4)
+
+    def write(request: Request) -> None:
+        list(writer.write_many([request], params))
+
+    works: list[Callable[[], object]] = [partial(write, changed), partial(write, asked)]
+    taken = interleave(works, max(5, rounds), clock=time.process_time)
+    name = "rewriting from the middle of a story / writing all of it, CPU time"
+    note = f"from code {place} of {len(story.segments)}, {1000 * min(taken[1]):.0f} ms for the whole"
+    return ratio_row(name, *taken, at_most=0.7, note=note)
+
+
+def _memory(writer: StoryWriter, server: StoryServer, stories: int, ends: float) -> BenchRow:
     """Memory of the server after all stories against after the first ones."""
-    warm, held = max(1, round(WARM * stories)), []
+    warm, held, done = max(1, round(WARM * stories)), 0.0, 0
     started = time.perf_counter()
-    settings = {"max_tokens": SHORT_TOKENS, "min_tokens": 1, "min_codes": 1, "max_codes": 1}
-    for first, last in ((0, warm), (warm, stories)):
-        server.ask([_asked(number, **settings) for number in range(first, last)], at_once=STREAMS)
-        held.append(float(server.memory))
-    note = f"{held[1] / 2**20:,.0f} MiB, {stories / (time.perf_counter() - started):,.0f} stories/s"
-    if not all(held):
+    settings = _settings(writer, SHORT_TOKENS)
+    while done < stories and (done <= warm or time.monotonic() < ends):
+        count = min(AT_ONCE, (warm if done < warm else stories) - done)
+        server.ask([_asked(number, **settings) for number in range(done, done + count)], at_once=STREAMS)
+        done += count
+        if done == warm:
+            held = float(server.memory)
+    now = float(server.memory)
+    if not (held and now):
         raise WorkFailed("the memory of a process is read from /proc, which this system has not")
-    name = f"memory after {stories:,} stories / after {warm:,}"
-    return ratio_row(name, held[1:], held[:1], at_most=1.1, note=note)
+    note = f"{now / 2**20:,.0f} MiB, {done / (time.perf_counter() - started):,.0f} stories/s"
+    if done < stories:
+        note += f"; {stories:,} were asked for, the time (--minutes) was over"
+    name = f"memory after {done:,} stories / after {warm:,}"
+    return ratio_row(name, [now], [held], at_most=1.1, note=note)

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import multiprocessing
-import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import torch
 
@@ -41,12 +41,24 @@ class StoryServer:
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU time it has used; on a machine that others use too this is a measure, the clock is none."""
+        """CPU time of its threads; on a machine that others use too this is a measure, the clock is none."""
         try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            times = [(task / "schedstat").read_text() for task in Path(f"/proc/{self.pid}/task").iterdir()]
         except OSError:
             raise WorkFailed("CPU time of a process is read from /proc, which this system has not") from None
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return sum(int(each.split()[0]) for each in times) / 1e9
+
+    @property
+    def stalled(self) -> int:
+        """Connections whose client has been sent less than the server wants to send."""
+        lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+        ours = [line.split() for line in lines if line.split()[1].endswith(f":{self.port:04X}")]
+        return sum(state == "01" and int(queues.split(":")[0], 16) > 0 for _, _, _, state, queues, *_ in ours)
+
+    def read(self, path: str) -> bytes:
+        """GET a path."""
+        with urlopen(f"http://127.0.0.1:{self.port}{path}") as answer:
+            return bytes(answer.read())
 
     def ask(
         self, asked: Sequence[tuple[str, dict[str, Any]]], *, at_once: int | None = None, accept: str = STREAM

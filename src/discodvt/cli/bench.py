@@ -78,12 +78,13 @@ def serve(
     stories: Annotated[int, typer.Option(min=10, help="Stories of the memory row.")] = 5_000,
     rounds: Rounds = 3,
     scale: Scale = 1.0,
+    minutes: Annotated[float, typer.Option(min=0.0, help="Begin no further row after so many minutes.")] = 15.0,
     json: Json = False,
 ) -> None:
-    """The studio's server: concurrent streams, throughput, cancelling, clients that never read, memory."""
+    """The studio's server: concurrent streams, throughput, cancelling, clients that never read, rewriting, memory."""
     from discodvt.bench.serve import bench_serve
 
-    _report("serve", bench_serve(model, rounds=rounds, scale=scale, stories=stories), as_json=json)
+    _report("serve", bench_serve(model, rounds=rounds, scale=scale, stories=stories, minutes=minutes), as_json=json)
 
 
 @app.command("scale")

@@ -35,7 +35,7 @@ def make(
 @app.command()
 def serve(
     directory: Directory,
-    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback asks for a token.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free.")] = 8322,
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Another name of this server; repeatable.")

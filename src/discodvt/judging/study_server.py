@@ -17,12 +17,12 @@ from discodvt.judging.make_stage import open_study
 from discodvt.judging.session import WAIT_SECONDS, ItemTaken, Session, Task, UnknownJudge
 from discodvt.web.access import Access, HttpError, make_access
 from discodvt.web.application import add_files, in_shell, make_app, need_web
-from discodvt.web.server import serve
+from discodvt.web.server import kept_token, serve
 from discodvt.web.shell import Shell
 
 PORT = 8322
 FILES = {"/": "pages/judge.html"} | {f"/{name}": f"pages/{name}" for name in ("judge.js", "judge.css", "favicon.svg")}
-TOKEN, LOCK = "token", ".serve.lock"
+LOCK = ".serve.lock"
 LONGEST_MS = 7 * 24 * 3600 * 1000
 
 
@@ -57,18 +57,16 @@ def serve_study(
     announce: Callable[[str], None],
     open_browser: bool = True,
 ) -> None:
-    """Serve a study until Ctrl-C. On another address than loopback its token is kept, so that links stay good."""
+    """Serve a study until Ctrl-C; its token is kept in its directory, so that links stay good."""
     need_web()
     study = open_study(directory)
-    access = make_access(host, port, allow_hosts=allow_hosts, token=_kept_token(directory))
+    access = make_access(host, port, allow_hosts=allow_hosts, token=kept_token(directory))
     lock = FileLock(directory / LOCK, timeout=0)
     try:
         lock.acquire()
     except Timeout:
         raise BadRequest(f"{directory}: served already by another process; stop that one first") from None
     try:
-        if access.token is not None:
-            _keep_token(directory, access.token)
         session = Session(study)
         try:
             serve(lambda found: judge_app(session, found), access, announce=announce, open_browser=open_browser)
@@ -145,15 +143,3 @@ def _shown(task: Task) -> dict[str, Any]:
 
 def _unknown() -> HttpError:
     return HttpError(404, "judge: no such judge in this study; begin again from its first page", param="judge")
-
-
-def _kept_token(directory: Path) -> str | None:
-    path = directory / TOKEN
-    return path.read_text(encoding="utf-8").strip() or None if path.is_file() else None
-
-
-def _keep_token(directory: Path, token: str) -> None:
-    path = directory / TOKEN
-    if not path.exists():
-        path.touch(0o600)
-        path.write_text(token, encoding="utf-8")

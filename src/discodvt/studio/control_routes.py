@@ -40,7 +40,7 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
         seed = asked.seed if asked.seed is not None else asked.story.seed + asked.edit.new_seed
         params, wish = sampling_params(asked.settings), wish_of(asked.edit)
         requests = await scribe.run(lambda: asked.edit.requests(writer, asked.story, n=asked.n, seed=seed))
-        return started(await Errand(requests, params, wish=wish).start(scribe, jobs), accept)
+        return started(await Errand(requests, params, writer.name, wish=wish).start(scribe, jobs), accept)
 
     @router.post("/heard")
     async def heard_codes(asked: HeardAsked) -> dict[str, Any]:

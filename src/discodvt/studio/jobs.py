@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from discodvt.web.access import HttpError
 
 KEPT_SECONDS = 300.0
+MOST_KEPT = 1_000
 PING_SECONDS = 15.0
 ENDS = ("stopped", "error", "chosen")
 
@@ -34,6 +35,8 @@ class Job:
         self.ended_at: float | None = None
         self._grown = asyncio.Event()
         self.source: Job | None = None  # of an errand: the job whose events it passes on
+        self.project: str | None = None  # where its stories are kept
+        self.about: dict[str, Any] = {}  # for a page that comes to it later
         self.task: asyncio.Task[None] | None = None
 
     def add(self, event: Event) -> None:
@@ -60,7 +63,7 @@ class Job:
 
 
 class Jobs:
-    """Jobs by id; those that ended are forgotten after a while."""
+    """Jobs by id; those that ended are forgotten after a while, or when there are too many."""
 
     def __init__(self) -> None:
         self._held: dict[str, Job] = {}
@@ -69,18 +72,24 @@ class Jobs:
         return len(self._held)
 
     def new(self, stories: int) -> Job:
-        now = time.monotonic()
-        for job in list(self._held.values()):
-            if job.ended_at is not None and now - job.ended_at > KEPT_SECONDS:
+        now, surplus = time.monotonic(), len(self._held) - MOST_KEPT
+        for job in list(self._held.values()):  # the oldest first
+            if job.ended_at is not None and (now - job.ended_at > KEPT_SECONDS or surplus > 0):
                 del self._held[job.id]
+                surplus -= 1
         job = Job(stories)
         self._held[job.id] = job
         return job
 
     def get(self, id: str) -> Job:
         if id not in self._held:
-            raise HttpError(404, "no such job; it may have ended more than five minutes ago")
+            raise HttpError(404, "no such job; those that ended are kept for a few minutes")
         return self._held[id]
+
+    def of(self, project: str) -> list[dict[str, Any]]:
+        """The jobs that write for a project now."""
+        held = [job for job in list(self._held.values()) if job.project == project and job.ended_at is None]
+        return [{"job": job.id, **job.about} for job in held]
 
     def forget(self, job: Job) -> None:
         self._held.pop(job.id, None)

@@ -92,6 +92,7 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
         latent = writer.latent
         return {
             "name": writer.name,
+            "hash": scribe.model_hash,
             "engine": writer.engine,
             "codes": latent.num_codes if latent else 0,
             "tokens_per_code": latent.tokens_per_code if latent else 0,

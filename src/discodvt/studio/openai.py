@@ -109,7 +109,10 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
         except BaseException:
             jobs.forget(job)
             raise
-        head = {"id": f"cmpl-{job.id}", "object": "text_completion", "created": int(time.time()), "model": writer.name}
+        head = {
+            "id": f"cmpl-{job.id}", "object": "text_completion", "created": int(time.time()), "model": writer.name,
+            "system_fingerprint": scribe.model_hash,
+        }  # fmt: skip
         chunks = _chunks(scribe, jobs, job)
         if asked.stream:
             usage = asked.stream_options is not None and asked.stream_options.include_usage

@@ -81,7 +81,8 @@ def routes(scribe: Scribe, jobs: Jobs, projects: Projects) -> APIRouter:
 
     @router.get("/{id}")
     def one(id: str) -> dict[str, Any]:
-        return projects.get(id).as_json()
+        """A project as it stands, and the jobs that write for it now."""
+        return projects.get(id).as_json() | {"jobs": jobs.of(id)}
 
     @router.put("/{id}")
     def rename(id: str, asked: Titled) -> dict[str, Any]:
@@ -124,8 +125,11 @@ def routes(scribe: Scribe, jobs: Jobs, projects: Projects) -> APIRouter:
         asked = asked.model_copy(update={"seed": seed})
         requests = asked.requests(plan=plan, begin_with=asked.begin_with, scored=asked.n > 1)
         locks = [int(place) for place in asked.locks]
-        keeping = Keeping(projects, id, asked.parent, {"kind": "write"}, locks=locks, settings=asked.settings)
-        return started(await Errand(requests, asked.params(), keeping=keeping).start(scribe, jobs), accept)
+        keeping = Keeping(
+            projects, id, asked.parent, {"kind": "write"}, scribe.model_hash, locks=locks, settings=asked.settings
+        )
+        errand = Errand(requests, asked.params(), writer.name, keeping=keeping)
+        return started(await errand.start(scribe, jobs), accept)
 
     @router.post("/{id}/edits", status_code=202)
     async def edits(id: str, asked: EditKept, accept: Annotated[str, Header()] = "") -> Response:
@@ -136,8 +140,10 @@ def routes(scribe: Scribe, jobs: Jobs, projects: Projects) -> APIRouter:
         params = sampling_params(settings)
         seed = asked.seed if asked.seed is not None else _next_seed(project) if edit.new_seed else given.seed
         requests = await scribe.run(lambda: edit.requests(writer, given, n=asked.n, seed=seed))
-        keeping = Keeping(projects, id, asked.parent, edit.model_dump(), locks=given.locks, settings=settings)
-        errand = Errand(requests, params, wish=wish_of(edit), keeping=keeping)
+        keeping = Keeping(
+            projects, id, asked.parent, edit.model_dump(), scribe.model_hash, locks=given.locks, settings=settings
+        )
+        errand = Errand(requests, params, writer.name, wish=wish_of(edit), keeping=keeping)
         return started(await errand.start(scribe, jobs), accept)
 
     @router.post("/{id}/locks", status_code=201)
@@ -160,7 +166,7 @@ def routes(scribe: Scribe, jobs: Jobs, projects: Projects) -> APIRouter:
         record = {
             "id": story.id, "prompt": prompt, "story": story.text, "plan": list(story.plan), "seed": 0, "model": "",
             "finish": "read", "segments": [list(each) for each in story.segments], "index": 0, "kept": 0, "locks": [],
-            "settings": {}, "cut": len(story.text) < len(asked.text.strip()),
+            "settings": {}, "model_hash": scribe.model_hash, "cut": len(story.text) < len(asked.text.strip()),
         }  # fmt: skip
         return _added(projects, id, asked.parent, {"kind": "read"}, record)
 

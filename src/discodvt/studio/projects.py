@@ -2,12 +2,12 @@
 
 A version is a story, how it came to be (`action`) and the version it came from. It is committed before anybody hears of
 it, and never changed or removed (triggers of the database see to that); undo and redo only move the project's `head`.
+A story in the making is a draft, which the next server to open the file makes a version of if this one dies.
 The `tip` is the end of the path that was visited last, the way redo goes. `revision` counts the moves of the head, so
 that of two tabs the one that knows an old head is told so.
 """
 
 import json
-import os
 import secrets
 import sqlite3
 import time
@@ -18,25 +18,10 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from discodvt.errors import BadRequest
+from discodvt.studio.database import Owner, open_database
 from discodvt.web.access import HttpError
 
-NAME = "projects.sqlite3"
-FORMAT = 1
-BUSY_SECONDS = 10.0
-_SCHEMA = """
-CREATE TABLE projects (
-  id TEXT PRIMARY KEY, title TEXT NOT NULL, head TEXT, tip TEXT, revision INTEGER NOT NULL DEFAULT 0,
-  hidden INTEGER NOT NULL DEFAULT 0, created REAL NOT NULL, changed REAL NOT NULL
-);
-CREATE TABLE versions (
-  number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, project TEXT NOT NULL REFERENCES projects (id),
-  parent TEXT REFERENCES versions (id), action TEXT NOT NULL, record TEXT NOT NULL, created REAL NOT NULL
-);
-CREATE INDEX versions_of_project ON versions (project, number);
-CREATE TRIGGER versions_stay BEFORE DELETE ON versions BEGIN SELECT RAISE(ABORT, 'versions are never removed'); END;
-CREATE TRIGGER versions_are_final BEFORE UPDATE ON versions BEGIN SELECT RAISE(ABORT, 'versions never change'); END;
-"""
+STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +94,15 @@ class Projects:
 
     def __init__(self, directory: Path) -> None:
         self._lock = RLock()
-        self._connection = _opened(directory)
+        self._connection = open_database(directory)
+        with self._changing():
+            self._owner = Owner(directory)
+        self._adopt()
 
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+            self._owner.close()
 
     def listing(self) -> list[dict[str, Any]]:
         """Projects that are not hidden, the one changed last first."""
@@ -147,8 +136,16 @@ class Projects:
             }
         return Project(id, row["title"], row["head"], row["tip"], row["revision"], versions)
 
-    def add(self, id: str, parent: str | None, action: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-        """Commit a version and return its id; the head stays where it is."""
+    def add(
+        self,
+        id: str,
+        parent: str | None,
+        action: Mapping[str, Any],
+        record: Mapping[str, Any],
+        *,
+        draft: str | None = None,
+    ) -> str:
+        """Commit a version, in the place of its draft if it has one, and return its id; the head stays where it is."""
         version, now = secrets.token_urlsafe(12), time.time()
         told = [json.dumps(each, ensure_ascii=False) for each in (action, record)]
         with self._changing() as connection:
@@ -161,7 +158,38 @@ class Projects:
             )
             title = project.title or str(record["prompt"])[:80]
             connection.execute("UPDATE projects SET title = ?, changed = ? WHERE id = ?", (title, now, id))
+            connection.execute("DELETE FROM drafts WHERE id = ?", (draft,))
         return version
+
+    def keep_draft(
+        self, draft: str, id: str, parent: str | None, action: Mapping[str, Any], record: Mapping[str, Any]
+    ) -> None:
+        """Keep a story in the making: where this server dies it becomes a version, as far as it came."""
+        told = [json.dumps(each, ensure_ascii=False) for each in (action, record)]
+        with self._changing() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO drafts (id, owner, project, parent, action, record) VALUES (?, ?, ?, ?, ?, ?)",
+                (draft, self._owner.name, id, parent, *told),
+            )
+
+    def _adopt(self) -> None:
+        """What servers that are no more were writing becomes versions."""
+        with self._lock:
+            left = self._connection.execute(
+                "SELECT d.* FROM drafts d JOIN projects p ON p.id = d.project WHERE NOT p.hidden ORDER BY d.rowid"
+            ).fetchall()
+            outlived = {owner for owner in {row["owner"] for row in left} if self._owner.outlived(owner)}
+            for row in left:
+                if row["owner"] in outlived and self._claim(row["id"], row["owner"]):
+                    record = json.loads(row["record"]) | {"finish": STOPPED}
+                    action = json.loads(row["action"])
+                    version = self.add(row["project"], row["parent"], action, record, draft=row["id"])
+                    self.follow(row["project"], row["parent"], version)
+
+    def _claim(self, draft: str, owner: str) -> bool:
+        """Make a draft ours; of two servers that start at the same time one does."""
+        asked = "UPDATE drafts SET owner = ? WHERE id = ? AND owner = ?"
+        return self._connection.execute(asked, (self._owner.name, draft, owner)).rowcount == 1
 
     def move(self, id: str, version: str | None, *, revision: int | None = None) -> Project:
         """Make a version the head (None: the beginning, before any); with `revision` only if no one moved it since."""
@@ -209,15 +237,6 @@ class Projects:
             self._connection.execute("COMMIT")
 
 
-def data_directory() -> Path:
-    """Where projects are kept unless another place is given: the user's data directory of the platform."""
-    if os.name == "nt":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    else:
-        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return base / "discodvt"
-
-
 def _path(project: Project, version: str | None) -> list[str | None]:
     """A version and all it came from, down to the beginning (None)."""
     found = [version]
@@ -225,32 +244,3 @@ def _path(project: Project, version: str | None) -> list[str | None]:
         version = project.version(version).parent
         found.append(version)
     return found
-
-
-def _opened(directory: Path) -> sqlite3.Connection:
-    path = directory / NAME
-    try:
-        directory.mkdir(0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite's own files beside it get the same mode
-    except OSError as error:
-        raise BadRequest(f"`data` {directory}: {error.strerror}; give a directory to write in", "data") from None
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    connection.row_factory = sqlite3.Row
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("BEGIN IMMEDIATE")
-        (found,) = connection.execute("PRAGMA user_version").fetchone()
-        if found == 0:
-            for statement in _SCHEMA.strip().split(";\n"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
-        connection.execute("COMMIT")
-    except sqlite3.Error as error:
-        connection.close()
-        raise BadRequest(f"{path}: no projects of discodvt ({error}); give another `data` directory", "data") from None
-    if found > FORMAT:
-        connection.close()
-        raise BadRequest(f"{path}: written by a newer discodvt; update, or give another `data` directory", "data")
-    return connection

@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
+from discodvt.stored_weights import writer_hash
 from discodvt.studio.jobs import Event, Job
 from discodvt.web.access import HttpError
 from discodvt.writing import Request, SamplingParams, StoryStream, StoryWriter
@@ -92,7 +93,7 @@ class Scribe:
     """Start it inside the event loop of the server."""
 
     def __init__(self, writer: StoryWriter, *, rows: int = ROWS) -> None:
-        self.writer = writer
+        self.writer, self.model_hash = writer, writer_hash(writer.directory)
         self._batch = writer.batch(rows)
         self._limit = rows + MOST_WAITING
         self._growing: dict[StoryDraft, _Growing] = {}

@@ -2,7 +2,8 @@
 
 - Host must be a name of this machine's loopback or one that was allowed, else 421: a site whose name is bound anew to
   127.0.0.1 (DNS rebinding) sends its own name.
-- A server on any other address than loopback asks for its token on every path but health, else 401.
+- A server that has a token asks for it on every path but health, else 401. One on another address than loopback always
+  has; the commands have one on loopback too (`server.kept_token`), where other users of the machine could ask.
 - Writes come from our own page or from a program: Origin absent or ours, Sec-Fetch-Site same-origin or none, else 403;
   their body is JSON, else 415. What browsers send without asking first (forms, text/plain) is thereby refused.
 """
@@ -119,7 +120,7 @@ def make_access(
     cors_origins: Sequence[str] = (),
     token: str | None = None,
 ) -> Access:
-    """Loopback needs no token; anywhere else `token` is used, or one is made."""
+    """With `token`, if one is given; anywhere but on loopback one is made else."""
     for name in allow_hosts:
         if not re.fullmatch(r"[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]", name):
             raise BadRequest(f"`allow_host` {name}: expected a name without scheme and port", "allow_host")
@@ -132,9 +133,13 @@ def make_access(
         host=host,
         port=port,
         hosts=tuple(dict.fromkeys(name.lower() for name in names)),
-        token=None if is_loopback(host) else token or secrets.token_urlsafe(24),
+        token=token or (None if is_loopback(host) else new_token()),
         cors_origins=tuple(origin.lower() for origin in cors_origins),
     )
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(24)
 
 
 def is_loopback(host: str) -> bool:

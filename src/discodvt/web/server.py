@@ -15,16 +15,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discodvt.errors import BadRequest
-from discodvt.web.access import Access
+from discodvt.web.access import Access, new_token
 from discodvt.web.application import need_web
 from discodvt.web.shell import App
 
 if TYPE_CHECKING:
     from uvicorn import Server
 
+TOKEN = "token"  # the file it is kept in
 HEAD_SECONDS = 10.0
 SEND_SECONDS = 30.0
 MOST_CONNECTIONS = 256
@@ -61,6 +63,21 @@ def address_of(access: Access, path: str = "/") -> str:
     name = f"[{host}]" if ":" in host else host
     query = f"?token={access.token}" if access.token is not None else ""
     return f"http://{name}:{access.port}{path}{query}"
+
+
+def kept_token(directory: Path) -> str:
+    """The token of a server's data directory, made at its first start: links and programs stay good after a restart."""
+    path = directory / TOKEN
+    try:
+        directory.mkdir(0o700, parents=True, exist_ok=True)
+        if found := path.read_text(encoding="ascii").strip() if path.exists() else "":
+            return found
+        token = new_token()
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(token)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"{path}: no token can be kept there ({error}); give another directory") from None
+    return token
 
 
 def bind(access: Access) -> socket.socket:

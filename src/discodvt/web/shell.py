@@ -23,6 +23,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 MOST_BODY_BYTES = 256 * 1024
 MOST_DISCARDED_BYTES = 16 * 1024 * 1024  # of a body that is too large, read so that its sender hears why
 BODY_SECONDS = 10.0
+COOKIE_SECONDS = 30 * 24 * 3600
 POLICY = {
     "default-src": "'none'",
     "script-src": "'self'",
@@ -114,6 +115,7 @@ class Shell:
             added += [(b"access-control-allow-origin", origin.encode())]
         if self.access.token is not None and self.access.token in tokens_in(scope["query_string"]):
             cookie = f"{self.access.cookie}={self.access.token}; Path=/; HttpOnly; SameSite=Strict"
+            cookie += f"; Max-Age={COOKIE_SECONDS}"
             added += [(b"set-cookie", cookie.encode())]
 
         async def guarded(message: Message) -> None:

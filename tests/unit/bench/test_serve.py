@@ -1,5 +1,7 @@
 """The serving bench: a real server in its own process, at a size too small for its promises of speed."""
 
+from contextlib import nullcontext
+
 import pytest
 from unit.writing.toy_writer import save_writer
 
@@ -11,18 +13,26 @@ from discodvt.bench.story_server import events
 def test_rows_on_a_toy_writer(tmp_path, monkeypatch):
     monkeypatch.setattr("discodvt.bench.serve.TOKENS", 8)
     monkeypatch.setattr("discodvt.bench.serve.CANCELLED_TOKENS", 60)
-    rows = bench_serve(str(save_writer(tmp_path)), rounds=1, scale=0.03, stories=10)
+    monkeypatch.setattr("discodvt.bench.serve.LONG_TOKENS", 60)
+    rows = list(bench_serve(str(save_writer(tmp_path)), rounds=1, scale=0.03, stories=10))
     assert [row.name.split(",")[0] for row in rows] == [
         "streams lost or different / streams",
         "4 streams / write_many at batch 32",
         "steps from a cancel to the freed row",
         "CPU time of a story beside 6 clients that never read / without",
+        "rewriting from the middle of a story / writing all of it",
         "memory after 10 stories / after 2",
     ]
-    lost, _, cancel, _, memory = rows
+    lost, _, cancel, _, _, memory = rows
     assert (lost.ratio, lost.kept) == (0, True)
     assert (cancel.high, cancel.kept) == (1, True)
     assert 0.5 < memory.ratio < 2
+
+
+def test_no_row_is_begun_too_late(tmp_path, monkeypatch):
+    monkeypatch.setattr("discodvt.bench.serve.story_server", lambda *given, **more: nullcontext())
+    (row,) = bench_serve(str(save_writer(tmp_path)), minutes=0)
+    assert (row.ratio, row.note) == (None, "the 0 minutes (--minutes) were over")
 
 
 def test_events_of_a_body():

@@ -1,12 +1,15 @@
 """The server over real sockets: broken, large and slow requests cost nothing; a taken port is one clear line."""
 
+import os
 import signal
 import socket
+import stat
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, suppress
 from http.client import HTTPConnection
+from pathlib import Path
 
 import psutil
 import pytest
@@ -15,7 +18,7 @@ from unit.web.asking import raw, running
 from discodvt.errors import BadRequest
 from discodvt.web.access import Access, make_access
 from discodvt.web.application import in_shell, make_app
-from discodvt.web.server import address_of, bind, serve
+from discodvt.web.server import TOKEN, address_of, bind, kept_token, serve
 
 HEAD = b"GET /api/small HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
 QUICK = {"head_seconds": 0.5, "send_seconds": 0.5}
@@ -140,7 +143,12 @@ def test_clients_that_never_read_are_dropped_and_slow_nobody(access: Access) -> 
         connection = socket.create_connection(("127.0.0.1", access.port), timeout=10)
         connection.sendall(HEAD.replace(b"small", b"endless") + b"\r\n")
         greedy.append(connection)
-    assert get(access)[0] == 200
+    for _ in range(20):  # on a busy machine the head of the good one may be late too, and is dropped
+        with suppress(ConnectionError):
+            assert get(access)[0] == 200
+            break
+    else:
+        pytest.fail("nobody else is answered")
     time.sleep(1.5)
     for connection in greedy:  # what the kernel kept comes first; then nothing, though the stream has no end
         with closing(connection), suppress(ConnectionResetError):
@@ -171,6 +179,17 @@ def test_the_address_to_open_has_the_token_where_one_is_asked_for() -> None:
     assert address_of(make_access(port=8000)) == "http://127.0.0.1:8000/"
     assert address_of(make_access("::1", 8000), "/a") == "http://[::1]:8000/a"
     assert address_of(make_access("0.0.0.0", 8000, token="t")) == "http://127.0.0.1:8000/?token=t"
+
+
+def test_a_token_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
+    token = kept_token(tmp_path / "new")
+    assert len(token) >= 32
+    assert kept_token(tmp_path / "new") == token
+    assert kept_token(tmp_path / "other") != token
+    assert os.name == "nt" or stat.S_IMODE((tmp_path / "new" / TOKEN).stat().st_mode) == 0o600
+    (tmp_path / "file").touch()
+    with pytest.raises(BadRequest, match="no token can be kept there"):
+        kept_token(tmp_path / "file")
 
 
 def test_serving_takes_a_free_port_says_where_and_ends_by_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:

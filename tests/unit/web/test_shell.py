@@ -194,13 +194,14 @@ def test_on_any_other_address_every_route_but_health_wants_the_token() -> None:
     assert ask(app, path="/api/notes", headers=[("authorization", f"Bearer {token}")]).status == 200
     opened = ask(app, path=f"/?token={token}")
     cookie = opened.header("set-cookie")
-    assert cookie == f"discodvt-8000={token}; Path=/; HttpOnly; SameSite=Strict"
+    assert cookie == f"discodvt-8000={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000"
     assert ask(app, path="/api/notes", headers=[("cookie", f"a=b; {cookie.split(';')[0]}")]).status == 200
     cross = [("cookie", cookie.split(";")[0]), ("origin", "http://evil.example")]
     assert ask(app, "POST", "/api/notes", headers=cross, value={}).status == 403
 
 
-def test_loopback_has_no_token_and_every_other_address_another() -> None:
+def test_loopback_has_the_token_it_is_given_and_every_other_address_one_in_any_case() -> None:
+    assert make_access(token="kept").token == "kept"
     assert [make_access(host).token for host in ("127.0.0.1", "127.0.0.2", "localhost", "::1")] == [None] * 4
     tokens = {make_access(host).token for host in ("0.0.0.0", "::", "", "192.168.0.2", "example.org", "0.0.0.0")}
     assert None not in tokens

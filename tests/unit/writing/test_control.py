@@ -183,6 +183,7 @@ def test_the_command_takes_locks_beginnings_and_candidates(tmp_path: Path):
         (["--lock", "x:4"], "x:4"), (["--lock", "1:x"], "no code"), (["--lock", "1:2", "--lock", "1:3"], "one place"),
         (["--wish", "2"], "as 5:because"), (["--wish", "2:maybe"], "no marker"), (["--begin-with", " "], "no text"),
         (["--lock", "1:2", "--plan", "1 2"], "--lock"), (["--lock", "77:2"], "place 77"),
+        (["--wish", "77:so"], "place 77"),
     ):  # fmt: skip
         found = run.invoke(app, [*options, *wrong])
         assert found.exit_code != 0, wrong

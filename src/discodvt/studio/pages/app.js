@@ -162,7 +162,12 @@ const act = {
     at("prompt").value = "";
     at("prompt").focus();
   },
-  openProject: id => guarded(async () => opened(await ask("GET", `/api/projects/${id}`))),
+  openProject: id =>
+    guarded(async () => {
+      opened(await ask("GET", `/api/projects/${id}`));
+      const [writing] = state.project.jobs;
+      if (writing) rejoin(writing);
+    }),
   try(prompt) {
     at("prompt").value = prompt;
     act.write();
@@ -173,22 +178,35 @@ async function begin() {
   if (!state.project) opened(await ask("POST", "/api/projects", {}));
 }
 
-// Let stories be written and show how they grow; one job at a time.
+// Let stories be written and show how they grow; one job at a time in a window.
 async function run(door, body, { n = candidates(), ...about }) {
   if (state.job) return;
   const job = new Job(n, about);
+  await show(job, () => job.start(`${base()}/${door}`, { ...body, n }), about.compared);
+}
+
+// A job that was begun before this page was loaded, or in another window.
+async function rejoin({ job: id, n, prompt }) {
+  if (state.job) return;
+  const job = new Job(n, { prompt });
+  job.id = id;
+  await show(job);
+}
+
+async function show(job, start = () => {}, compared = false) {
   Object.assign(state, { job, compared: null, heard: null, group: [], alternatives: null });
   trouble(null);
   say("Writing.");
   render();
   try {
-    const last = await job.run(`${base()}/${door}`, { ...body, n }, name => grown(name));
+    await start();
+    const last = await job.follow(grown);
     state.job = null;
-    if (last.name === "error") throw new Error(last.data.message);
     opened(await ask("GET", base()));
     await list();
+    if (last.name === "error") throw new Error(last.data.message);
     const text = head()?.story ?? "";
-    if (about.compared) await act.compare();
+    if (compared) await act.compare();
     say(
       [last.name === "stopped" ? "Stopped" : "Done", count(words(text), "word"), wishTold(head()?.wish)]
         .filter(Boolean)
@@ -197,7 +215,7 @@ async function run(door, body, { n = candidates(), ...about }) {
   } catch (error) {
     state.job = null;
     if (error instanceof Refused && error.status === 404)
-      error.message = "The server was started anew while it wrote; all versions are here. Write again.";
+      error.message = "The server was started anew while it wrote; what was written by then is among the versions.";
     if (!(error instanceof TypeError)) await ask("GET", base()).then(opened, () => {});
     trouble(error);
   }

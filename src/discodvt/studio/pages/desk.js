@@ -45,6 +45,7 @@ function renderStory(story, state, act) {
         count(story.plan.length, "code"),
         FINISHES[story.finish] ?? "",
         wishTold(story.wish),
+        story.model_hash && story.model_hash !== state.model.hash && "by another model, whose codes meant other things",
       ]
         .filter(Boolean)
         .join(" · ");

@@ -18,10 +18,13 @@ export class Job {
     this.stopping = false;
   }
 
-  // Calls `grown` whenever there is more; returns the last event.
-  async run(path, body, grown) {
+  async start(path, body) {
     this.id = (await ask("POST", path, body)).job;
     if (this.stopping) await this.stop();
+  }
+
+  // Calls `grown` whenever there is more; returns the last event.
+  follow(grown) {
     return follow(this.id, (name, data) => {
       this.hear(name, data);
       grown(name);

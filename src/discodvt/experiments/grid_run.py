@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 
 from discodvt.artefacts import LOCK, MANIFEST, REQUEST
 from discodvt.errors import BadRequest, WorkFailed
-from discodvt.experiments.grid_plan import Plan, Step
+from discodvt.experiments.grid_steps import Plan, Step
 from discodvt.resumable import read_json, replacing, write_json
 
 LOGS = "logs"

@@ -13,12 +13,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from discodvt.experiments.grid import Grid
-    from discodvt.experiments.grid_plan import Plan, Row
+from typing import Any
 
 HERE = Path(__file__).parent
 PAGE, FILES, TEXT = HERE / "results.md", HERE / "results", HERE / "results" / "text.md"
@@ -30,116 +25,18 @@ REMEDIES = ("DiscoDVT", "codes kept sharp", "codes fixed")
 LAYERS = ("1 layer", "2 layers", "3 layers", "4 layers", "5 layers")
 HIGHER = ("B-1", "B-2", "MSJ-2", "MSJ-3", "rB-1", "rB-2")
 LOWER = ("rep-8", "rep-16")
-RELATIONS = (*(f"share-{name}" for name in PAPER["shares"]["columns"][:-1]), "entropy", "KL", "accuracy")
 RELATION_CLAIMS = (
     ("KL", -1, "relations nearer to human ones"),
     ("entropy", +1, "more varied relations"),
     ("accuracy", +1, "more accurate relations"),
 )
-UNEQUAL = 1.5  # most over fewest subwords seen: beyond it, systems are not judged against each other
+BEFORE, ON_TOP = "before fine-tuning", "prior or rescorers"
+PARTS = dict.fromkeys(("pretrain", "codes", "warm-start", "language-model"), BEFORE) | dict.fromkeys(
+    ("prior", "scorer"), ON_TOP
+)
+UNEQUAL = 1.1  # most over fewest subwords of fine-tuning: beyond it, systems are not judged against each other
 
 Entry = dict[str, Any]
-
-
-# -- from a run directory to a small file ------------------------------------------------------------------------------
-
-
-def collect(name: str, grid: str, out: Path) -> Path:
-    """Write docs/results/NAME.json."""
-    from discodvt.experiments.grid import read_grid
-    from discodvt.experiments.grid_plan import make_plan
-    from discodvt.experiments.grid_report import all_scores
-
-    asked = read_grid(grid)
-    parts = [asked.with_seeds(seeds) for seeds in _prefixes(asked)]
-    plans = [make_plan(part, out) for part in parts]
-    found: dict[str, Entry] = {}
-    for corpus in asked.evaluated:
-        for plan in plans:  # all seeds first
-            rows = [row for row in plan.rows if row.corpus == corpus]
-            for system, entry in all_scores(plan, rows).items():
-                if system not in found and _compared(plan, entry, system):
-                    row = next(row for row in rows if row.system == system)
-                    more = {"words": _words(row), "commands": _commands(row, out), "corpus": corpus}
-                    found[system] = _small(entry) | more
-    content = {
-        "grid": Path(grid).as_posix(),
-        "title": asked.title,
-        "seeds": {system: settings.seeds or asked.seeds for system, settings in asked.systems.items()},
-        "prompts": {name: corpus.prompts for name, corpus in asked.corpora.items()},
-        "steps": _progress(plans[0]),
-        "systems": {system: found[system] for system in asked.systems if system in found},
-    }
-    FILES.mkdir(exist_ok=True)
-    target = FILES / f"{name}.json"
-    target.write_text(_printed(content) + "\n", encoding="utf-8")
-    return target
-
-
-def _printed(content: Entry) -> str:
-    """JSON with a line for each system."""
-    systems = ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in content["systems"].items())
-    rest = json.dumps({key: value for key, value in content.items() if key != "systems"}, indent=1)
-    return f'{rest[:-2]},\n "systems": {{\n{systems}\n }}\n}}'
-
-
-def _prefixes(grid: "Grid") -> list[list[int]]:
-    return [grid.seeds[:count] for count in range(len(grid.seeds), 0, -1)]
-
-
-def _compared(plan: "Plan", entry: Entry, system: str) -> bool:
-    """Whether a row is whole: with its comparison, where there is something to compare with."""
-    return "compared" in entry or system == plan.grid.main or plan.grid.main is None
-
-
-def _small(entry: Entry) -> Entry:
-    """Values and intervals alone."""
-
-    def numbers(score: Entry, *names: str) -> Entry:
-        return {name: None if score[name] is None else round(score[name], 6) for name in names}
-
-    kept: Entry = {"seeds": entry["seeds"], "stories": entry["stories"]}
-    if entry.get("utilisation"):
-        kept["utilisation"] = [
-            round(part, 4) for part in (entry["utilisation"]["mean"], *entry["utilisation"]["quartiles"])
-        ]
-    for key in ("paper", "discourse"):
-        if key in entry:
-            known = {name: score for name, score in entry[key].items() if key == "paper" or name in RELATIONS}
-            kept[key] = {name: numbers(score, "value", "low", "high") for name, score in known.items()}
-    if entry.get("compared"):
-        kept["compared"] = {
-            name: numbers(score, "difference", "low", "high") for name, score in entry["compared"].items()
-        }
-    kept["training"] = [
-        {key: round(value, 6) if isinstance(value, float) else value for key, value in each.items()}
-        for each in entry["training"]
-    ]
-    return kept
-
-
-def _words(row: "Row") -> dict[str, list[float]]:
-    """Mean words of a story and of its reference with 95% intervals, of the first seed."""
-    lines = (row.scores.output / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
-    found = {}
-    for side in ("story", "reference"):
-        counts = [len(json.loads(line)[side].split()) for line in lines]
-        mean, half = fmean(counts), 1.96 * stdev(counts) / len(counts) ** 0.5
-        found[side] = [round(number, 1) for number in (mean, mean - half, mean + half)]
-    return found
-
-
-def _commands(row: "Row", out: Path) -> list[str]:
-    steps = [row.scores, *([row.discourse] if row.discourse is not None and row.discourse.done else [])]
-    return [" ".join(["discodvt", *step.command]).replace(f"{out.absolute()}/", "") for step in steps]
-
-
-def _progress(plan: "Plan") -> dict[str, list[int]]:
-    """Steps done and all steps, of each system."""
-    return {row.system: [sum(step.done for step in row.steps), len(row.steps)] for row in plan.rows}
-
-
-# -- from small files to the page --------------------------------------------------------------------------------------
 
 
 def page() -> str:
@@ -170,7 +67,7 @@ def _section(run: Entry) -> Iterator[str]:
     judged = _equal(run)
     if not judged:
         yield ""
-        yield "**The systems did not see as much as each other, so no claim is judged by them.**"
+        yield "**The systems were not fine-tuned on as much as each other, so no claim is judged by them.**"
     yield from _main_table(run)
     if judged:
         yield from _claims("What the paper says of its main table", _main_claims(run))
@@ -183,10 +80,16 @@ def _section(run: Entry) -> Iterator[str]:
     yield from _command_list(run)
 
 
+def _seen(training: Entry, part: str, column: int) -> int:
+    """Steps (1) or subwords (2) of a part of a training; files that know no parts have it all as fine-tuning."""
+    stages = training.get("stages") or [["", training["steps"], training["tokens"]]]
+    return sum(each[column] for each in stages if PARTS.get(each[0], "fine-tuning") == part)
+
+
 def _equal(run: Entry) -> bool:
-    """Whether the systems of the main table saw about as many subwords; AR has its rescorers on top."""
+    """Whether the systems of the main table were fine-tuned on about as many subwords; AR has two writers to train."""
     seen = [
-        entry["training"][0]["tokens"]
+        _seen(entry["training"][0], "fine-tuning", 2)
         for name, entry in run["systems"].items()
         if name in SYSTEMS and name != "AR" and entry["training"]
     ]
@@ -196,12 +99,17 @@ def _equal(run: Entry) -> bool:
 def _training(run: Entry) -> Iterator[str]:
     figures = {"reconstruction": "NLL", "swap_gap": "swap gap", "codes_used": "codes used", "kl": "raw KL",
                "active_units": "active units"}  # fmt: skip
+    parts = (BEFORE, "fine-tuning", ON_TOP)
     yield from _heading("Training")
     yield from _table(
-        ["", "seeds", "steps", "subwords seen", "words of a story", *figures.values()],
+        ["", "seeds", *parts, "words of a story", *figures.values()],
         (
             [name, ", ".join(str(each["seed"]) for each in entry["training"])]
-            + [_means(entry["training"], key, 0) for key in ("steps", "tokens")]
+            + [
+                f"{_seen(first, part, 1):,} / {_seen(first, part, 2):,}" if _seen(first, part, 1) else ""
+                for part in parts
+                for first in entry["training"][:1]
+            ]
             + ["{:.1f} ({:.1f} to {:.1f})".format(*entry["words"]["story"])]
             + [_means(entry["training"], key, 3) for key in figures]
             for name, entry in run["systems"].items()
@@ -211,7 +119,7 @@ def _training(run: Entry) -> Iterator[str]:
     for words in [entry["words"]["reference"] for entry in run["systems"].values()][:1]:
         yield "The references have {:.1f} ({:.1f} to {:.1f}) words.".format(*words)
     yield (
-        "Steps and subwords are of the whole chain (of a prior: codes). NLL in nats a subword on the valid split, with "
+        "Steps / subwords seen, of the first seed (of a prior: codes). NLL in nats a subword on the valid split, with "
         "the codes or the posterior mean of the story itself where there are any: those are not comparable with others."
     )
 
@@ -406,6 +314,8 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[st
 if __name__ == "__main__":
     given = sys.argv[1:]
     if given[:1] == ["--collect"]:
+        from collect_results import collect
+
         collect(given[1], given[2], Path(given[3]))
     if given == ["--check"]:
         if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page():

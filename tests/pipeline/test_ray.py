@@ -64,7 +64,7 @@ GRID = """
 import sys
 from pathlib import Path
 from discodvt.executors import Place
-from discodvt.experiments.grid_plan import Plan, Step
+from discodvt.experiments.grid_steps import Plan, Step
 from discodvt.experiments.grid_run import GridRun
 
 corpus, out = Path(sys.argv[2]), Path(sys.argv[3])

@@ -27,7 +27,7 @@ def test_a_changed_score_changes_the_page_and_a_missing_system_has_no_number(res
     difference = {"difference": -0.05, "low": -0.08, "high": -0.02}
     entry = {
         "seeds": [0], "stories": 4, "commands": ["discodvt evaluate x"], "paper": dict.fromkeys(results.MAIN, score),
-        "training": [{"seed": 0, "steps": 7, "tokens": 9, "alarms": []}],
+        "training": [{"seed": 0, "alarms": [], "stages": [["codes", 7, 9], ["reconstruct", 5, 3], ["prior", 2, 1]]}],
         "words": {"story": [1, 1, 1], "reference": [2, 2, 2]},
     }  # fmt: skip
     run = {
@@ -49,7 +49,10 @@ def test_a_changed_score_changes_the_page_and_a_missing_system_has_no_number(res
     assert "| DiscoDVT against BART-LM | not finished | not run |" in page
     (tmp_path / "toy.json").write_text(json.dumps(run).replace("0.25", "0.26"))
     assert results.page() != page
-    (tmp_path / "toy.json").write_text(json.dumps(run).replace('"tokens": 9', '"tokens": 20', 1))  # of one system
+    assert "| DiscoDVT | 0 | 7 / 9 | 5 / 3 | 2 / 1 | 1.0 (1.0 to 1.0) |" in page
+    (tmp_path / "toy.json").write_text(json.dumps(run).replace('["codes", 7, 9]', '["codes", 7, 90]', 1))
+    assert "no claim is judged" not in results.page()  # BART, too, saw less than DiscoDVT with its warm start
+    (tmp_path / "toy.json").write_text(json.dumps(run).replace('["reconstruct", 5, 3]', '["reconstruct", 5, 4]', 1))
     assert "no claim is judged" in results.page()
     assert "| yes |" not in results.page()
 

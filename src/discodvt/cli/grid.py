@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from discodvt.experiments.grid_costs import Estimate
-    from discodvt.experiments.grid_plan import Plan, Step
+    from discodvt.experiments.grid_steps import Plan, Step
 
 
 def grid(

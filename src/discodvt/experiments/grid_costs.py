@@ -6,17 +6,13 @@ factor (`STAGE_FACTORS`); stories to be written as updates of one token. What do
 is that of the steps put to work in order, as many at a time as asked for. Steps that are done cost nothing.
 """
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from discodvt.checkpoints import Checkpoint
-from discodvt.config import BackboneShape
-from discodvt.errors import BadRequest
-from discodvt.experiments.grid_plan import Plan, Step
+from discodvt.experiments.grid_steps import Plan, Step
+from discodvt.experiments.grid_timing import Shape, calibrate, checkpoint_shape, parameters, shape_of, time_updates
 from discodvt.training.assembly import Recipe
 
 STAGE_FACTORS = {  # time of a step, and size of the model, over those of a plain seq2seq of the same shape
@@ -38,19 +34,7 @@ FIXED = {"prepare": 0.4, "prompts": 0.3, "annotate": 1.0, "classifier": 1.0, "ev
          "discourse": 1.2, "study": 0.5, "measure": 8.0, "make": 2.0}  # fmt: skip
 PER_WORD = {"prepare": 2e-6, "annotate": 5e-5, "classifier": 5e-5, "make": 5e-5}
 PER_STORY = {"evaluate": 0.002, "compare": 0.006, "discourse": 0.005, "study": 0.005, "measure": 0.03}
-REFERENCE_SECONDS = 0.031  # of `_calibrate` on the machine the constants above are from
-
-
-class Shape(NamedTuple):
-    """A language model, its vocabulary included."""
-
-    width: int
-    layers: int
-    heads: int
-    ffn_width: int
-    vocabulary: int
-    positions: int
-    causal: bool = False
+REFERENCE_SECONDS = 0.031  # of `calibrate` on the machine the constants above are from
 
 
 @dataclass(frozen=True)
@@ -123,7 +107,7 @@ class _Costs:
     @cached_property
     def speed(self) -> float:
         """How much longer this machine takes than the one of the constants."""
-        return max(0.5, _calibrate() / REFERENCE_SECONDS)
+        return max(0.5, calibrate() / REFERENCE_SECONDS)
 
     def _training(self, step: Step, recipe: Recipe) -> tuple[float, float]:
         shape = self._shape(step)
@@ -141,9 +125,9 @@ class _Costs:
         seconds += validations * (valid / batch) * update * VALIDATION_SHARE
         if recipe.validation.select_by == "bleu-1":
             seconds += validations * self._decoding(shape, recipe.validation.bleu_stories, length)
-        parameters = larger * _parameters(shape)
-        seconds += (validations + total // recipe.run.save_every_steps) * parameters * 16 / 5e8  # of files
-        return seconds, 4 * parameters
+        weights = larger * parameters(shape)
+        seconds += (validations + total // recipe.run.save_every_steps) * weights * 16 / 5e8  # of files
+        return seconds, 4 * weights
 
     def _writing(self, step: Step) -> tuple[float, float]:
         trained = next(before for before in step.after if before.kind in ("train", "make"))
@@ -161,7 +145,7 @@ class _Costs:
 
     def _timed(self, shape: Shape, batch: int, length: int) -> float:
         if shape not in self.timed:
-            self.timed[shape] = _time_updates(shape)
+            self.timed[shape] = time_updates(shape)
         update, token = self.timed[shape]
         return update + token * batch * length
 
@@ -171,10 +155,10 @@ class _Costs:
             shape = getattr(each.recipe.model, "shape", None) if each.recipe is not None else None
             if each.recipe is not None and shape is not None:
                 tokenizer = getattr(each.recipe, "tokenizer", None)
-                return _shape_of(shape, getattr(tokenizer, "vocab_size", None) or 50265)
+                return shape_of(shape, getattr(tokenizer, "vocab_size", None) or 50265)
             init = each.recipe.model.init if each.recipe is not None else None
             if init is not None and not any(str(before.output) == init for before in each.after):
-                return _checkpoint_shape(init)
+                return checkpoint_shape(init)
         return Shape(768, 6, 12, 3072, 50265, 1024)
 
     def _length(self, step: Step, recipe: Recipe) -> int:
@@ -264,100 +248,3 @@ def _from_lines(step: Step) -> tuple[int, int] | None:
                 words += len(line.split())
                 stories += 1
     return (words, stories) if stories else None
-
-
-def _shape_of(shape: BackboneShape, vocabulary: int) -> Shape:
-    layers = (shape.encoder_layers + shape.decoder_layers) // 2
-    return Shape(shape.width, max(1, layers), shape.heads, shape.ffn_width, vocabulary, shape.positions)
-
-
-def _checkpoint_shape(source: str) -> Shape:
-    try:
-        config = Checkpoint.open(source).backbone
-    except BadRequest:
-        return Shape(768, 6, 12, 3072, 50265, 1024)
-    width = int(config.get("d_model") or config.get("hidden_size") or config.get("n_embd") or 768)
-    layers = int(config.get("decoder_layers") or config.get("num_hidden_layers") or config.get("n_layer") or 6)
-    heads = int(
-        config.get("decoder_attention_heads") or config.get("num_attention_heads") or config.get("n_head") or 12
-    )
-    ffn = int(config.get("decoder_ffn_dim") or config.get("intermediate_size") or 4 * width)
-    causal = "decoder_layers" not in config
-    return Shape(width, layers, heads, ffn, int(config.get("vocab_size", 50265)), 1024, causal)
-
-
-def _model(shape: Shape) -> Any:
-    from transformers import BartConfig, BartForConditionalGeneration, LlamaConfig
-
-    from discodvt.model.backbones import new_backbone
-
-    if shape.causal:
-        return new_backbone(
-            LlamaConfig(
-                vocab_size=shape.vocabulary, hidden_size=shape.width, num_hidden_layers=shape.layers,
-                num_attention_heads=shape.heads, intermediate_size=shape.ffn_width,
-                max_position_embeddings=shape.positions, tie_word_embeddings=True,
-            )
-        ).new_generator()  # fmt: skip
-    return BartForConditionalGeneration(
-        BartConfig(
-            vocab_size=shape.vocabulary, d_model=shape.width, encoder_layers=shape.layers,
-            decoder_layers=shape.layers, encoder_attention_heads=shape.heads, decoder_attention_heads=shape.heads,
-            encoder_ffn_dim=shape.ffn_width, decoder_ffn_dim=shape.ffn_width,
-            max_position_embeddings=max(16, shape.positions),
-        )
-    )  # fmt: skip
-
-
-def _parameters(shape: Shape) -> int:
-    import torch
-
-    with torch.device("meta"):
-        return sum(parameter.numel() for parameter in _model(shape).parameters())
-
-
-def _time_updates(shape: Shape) -> tuple[float, float]:
-    """Seconds of an update, whatever its size, and of each token in it: from a small one and a larger one."""
-    import torch
-
-    model = _model(shape)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
-
-    def seconds(ids: torch.Tensor) -> float:
-        prompts = {} if shape.causal else {"decoder_input_ids": ids}
-
-        def update() -> None:
-            model(input_ids=ids if shape.causal else ids[:, :16], **prompts, labels=ids).loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-
-        return _fastest(update, times=3)
-
-    length = min(64, shape.positions)
-    small, large = (torch.randint(4, shape.vocabulary, size) for size in ((1, 8), (8, length)))
-    seconds(small)  # the first is slower
-    few, many = seconds(small), seconds(large)
-    token = max(0.0, many - few) / (large.numel() - small.numel())
-    return max(0.0, few - token * small.numel()), token
-
-
-def _calibrate() -> float:
-    """Seconds of a fixed piece of work in Python."""
-    words = " ".join(f"word{number % 977}" for number in range(20_000))
-
-    def work() -> None:
-        counts: dict[str, int] = {}
-        for word in words.split():
-            counts[word.upper()] = counts.get(word.upper(), 0) + 1
-        sorted(counts.items(), key=lambda each: (-each[1], each[0]))
-
-    return _fastest(work, times=3) * 10
-
-
-def _fastest(work: Callable[[], None], *, times: int) -> float:
-    best = float("inf")
-    for _ in range(times):
-        started = time.thread_time()  # as on an idle machine, whatever else is at work
-        work()
-        best = min(best, time.thread_time() - started)
-    return best

@@ -11,21 +11,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from discodvt.artefacts import MANIFEST, file_hash
+from discodvt.artefacts import file_hash
 from discodvt.corpus import ANNOTATED_SCHEMA, split_files
 from discodvt.errors import BadRequest
 from discodvt.experiments.grid import ChainLink, Grid, StageSettings, Value
+from discodvt.experiments.grid_steps import Cell, Kind, Plan, Row, Step, lineage
 from discodvt.experiments.space import overrides_of
 from discodvt.training.assembly import Recipe
 from discodvt.training.recipes import read_recipe
-
-Kind = Literal[
-    "given", "prepare", "annotate", "prompts", "classifier", "train", "make", "generate", "evaluate", "compare",
-    "discourse", "study", "measure",
-]  # fmt: skip
-
 
 LEAVE_PLANS = ("warm-start", "codes", "reconstruct")  # stages whose checkpoint is a DiscoDVT
 ONLY_WRITE = {
@@ -33,81 +28,6 @@ ONLY_WRITE = {
     "cvae": "a BART-CVAE",
     "scorer": "a rescorer",
 }  # nothing is trained on from them
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """One command and what it makes."""
-
-    kind: Kind
-    name: str  # for people: `tiny: warm-start, seed 1`
-    output: Path  # a stage directory, or a file
-    command: tuple[str, ...]  # words of `discodvt`
-    after: tuple["Step", ...] = ()
-    recipe: Recipe | None = None  # of a training
-
-    @property
-    def done(self) -> bool:
-        if self.kind in ("given", "prompts"):
-            return self.output.exists()
-        beside = self.output.with_name(f"{self.output.name}.{MANIFEST}")
-        return beside.exists() if self.kind == "generate" else (self.output / MANIFEST).exists()
-
-
-@dataclass(frozen=True, eq=False)
-class Cell:
-    """One training of one system for one corpus."""
-
-    system: str
-    corpus: str
-    seed: int
-    trainings: tuple[Step, ...]
-    stories: Step
-    measured: Step | None = None  # of the first seed only, as is the study
-    study: Step | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Row:
-    """A system on a corpus: its cells, scored together."""
-
-    system: str
-    corpus: str
-    cells: tuple[Cell, ...]
-    scores: Step
-    compared: Step | None
-    discourse: Step | None
-
-    @property
-    def steps(self) -> list[Step]:
-        """All that it takes."""
-        found: dict[Path, Step] = {}
-
-        def add(step: Step) -> None:
-            for before in step.after:
-                add(before)
-            found.setdefault(step.output, step)
-
-        last = [
-            self.scores,
-            self.compared,
-            self.discourse,
-            *(s for cell in self.cells for s in (cell.measured, cell.study)),
-        ]
-        for step in last:
-            if step is not None:
-                add(step)
-        return list(found.values())
-
-
-@dataclass(frozen=True)
-class Plan:
-    """All steps in order, and the rows of the tables they lead to."""
-
-    grid: Grid
-    out: Path
-    steps: tuple[Step, ...]
-    rows: tuple[Row, ...]
 
 
 def make_plan(grid: Grid, out: Path) -> Plan:
@@ -319,18 +239,6 @@ def _check_start(where: str, recipe: Recipe, before: Step | None) -> None:
         fine, wanted = left == "a language model", "a language model"
     if not fine:
         raise BadRequest(f"{where}: starts from {found}, which leaves {left}; {recipe.stage} needs {wanted}")
-
-
-def lineage(step: Step) -> list[Step]:
-    """The trainings whose weights went into a step, the first one first."""
-    if step.recipe is None:
-        earlier = list(step.after) if step.kind == "make" else []
-    else:
-        model = step.recipe.model
-        fresh = getattr(model, "random_init", False)  # then only shape and subwords are the checkpoint's
-        earlier = [before for before in step.after if str(before.output) == model.init and not fresh]
-    found = dict.fromkeys(training for before in earlier for training in lineage(before))
-    return [*found, *([step] if step.kind == "train" else [])]
 
 
 def _filled(value: Any, places: Mapping[str, Step], seed: int) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from discodvt.artefacts import MANIFEST
-from discodvt.experiments.grid_plan import Cell, Plan, Row
+from discodvt.experiments.grid_steps import Cell, Plan, Row
 from discodvt.report.pages import ReportSection
 from discodvt.report.report_stage import write_report
 from discodvt.report.table import Cell as TableCell
@@ -92,11 +92,13 @@ def _training_section(rows: Sequence[Row], missing: Sequence[str]) -> ReportSect
 
 def _trained(cell: Cell) -> dict[str, Any]:
     """Steps and tokens of all trainings of a cell, and the validation figures of the last that has each."""
-    found: dict[str, Any] = {"seed": cell.seed, "steps": 0, "tokens": 0, "alarms": []}
+    found: dict[str, Any] = {"seed": cell.seed, "steps": 0, "tokens": 0, "alarms": [], "stages": []}
     for step in cell.trainings:
         facts = read_json(step.output / MANIFEST)["facts"] if step.kind == "train" else {}
         found["steps"] += facts.get("steps", 0)
         found["tokens"] += facts.get("tokens", 0)
+        if step.recipe is not None:
+            found["stages"].append([step.recipe.stage, facts.get("steps", 0), facts.get("tokens", 0)])
         found["alarms"] += facts.get("alarms", [])
         found |= {name: value for name, value in facts.get("validation", {}).items() if name in FIGURES}
     return found

@@ -3,7 +3,8 @@
 Each step is `discodvt` itself, started from a server that has loaded the heavy libraries once (`forkserver`; elsewhere
 a new process). Its output goes to `logs/`. A step dies with the grid that started it, so nothing is at work unseen. A
 step that fails is named with its last line; what needs it is left out, all the rest goes on. `times.json` keeps how
-long each step took. On a Ray cluster steps are tasks instead (`discodvt.experiments.grid_cluster`).
+long each step took, by the clock and in CPU seconds: the clock counts what else the machine was doing. On a Ray cluster
+steps are tasks instead (`discodvt.experiments.grid_cluster`).
 """
 
 import json
@@ -15,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -27,11 +28,12 @@ from discodvt.artefacts import LOCK, MANIFEST, REQUEST
 from discodvt.errors import BadRequest, WorkFailed
 from discodvt.executors import Place
 from discodvt.experiments.grid_cluster import ClusterSteps
-from discodvt.experiments.grid_plan import Plan, Step
-from discodvt.resumable import replacing, write_json
+from discodvt.experiments.grid_steps import Plan, Step
+from discodvt.resumable import read_json, replacing, write_json
 
 LOGS = "logs"
 TIMES = "times.json"
+CPU = ".cpu"  # beside a log, until the step has ended: its CPU seconds
 POLL_SECONDS = 0.5
 PRELOADED = [  # by the server that steps are forked from
     "torch", "transformers", "accelerate", "spacy", "pyarrow.parquet", "matplotlib.figure", "scipy.stats",
@@ -139,8 +141,10 @@ class GridRun:
             if step.kind == "train":
                 for last in step.output.glob("last-*"):  # of a finished run nothing will be resumed
                     shutil.rmtree(last)
-            times = read_times(self.plan.out)
-            write_json(self.plan.out / TIMES, times | {self._log(step).stem: round(seconds, 1)})
+            log = self._log(step)
+            took = {"seconds": round(seconds, 1)} | read_json(log.with_suffix(CPU))
+            write_json(self.plan.out / TIMES, read_times(self.plan.out) | {log.stem: took})
+            log.with_suffix(CPU).unlink(missing_ok=True)
             return GridEvent("done", step, seconds)
         code = each.process.exitcode
         killed = f"killed by signal {-code}" if code is not None and code < 0 else ""
@@ -169,12 +173,16 @@ def run_command(words: tuple[str, ...], log: Path, threads: int) -> None:
 
     torch.set_num_threads(threads)
     print("$ discodvt", " ".join(words), flush=True)
-    if words[0] == "prompts":
-        source, count, target = words[1:]
-        write_prompts(Path(source), int(count), Path(target))
-        return
-    sys.argv = ["discodvt", *words]
-    runpy.run_module("discodvt", run_name="__main__", alter_sys=True)
+    try:
+        if words[0] == "prompts":
+            source, count, target = words[1:]
+            write_prompts(Path(source), int(count), Path(target))
+            return
+        sys.argv = ["discodvt", *words]
+        runpy.run_module("discodvt", run_name="__main__", alter_sys=True)
+    finally:
+        with suppress(OSError):  # a full disk has been named already
+            write_json(log.with_suffix(CPU), {"cpu_seconds": round(sum(os.times()[:4]), 1)})  # and of its workers
 
 
 def _end_with_parent() -> None:
@@ -205,10 +213,10 @@ def last_line(log: Path) -> str:
     return next((line.removeprefix("discodvt: ") for line in reversed(lines) if line.strip()), "")
 
 
-def read_times(out: Path) -> dict[str, float]:
-    """Seconds that finished steps took, by the names of their logs."""
+def read_times(out: Path) -> dict[str, dict[str, float]]:
+    """What finished steps took, by the names of their logs."""
     try:
-        times: dict[str, float] = json.loads((out / TIMES).read_text(encoding="utf-8"))
+        times: dict[str, dict[str, float]] = json.loads((out / TIMES).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return times

@@ -17,7 +17,7 @@ from discodvt.errors import BadRequest
 from discodvt.experiments.grid import read_grid
 from discodvt.experiments.grid_costs import _wall, estimate
 from discodvt.experiments.grid_plan import make_plan
-from discodvt.experiments.grid_run import GridRun, locked_grid
+from discodvt.experiments.grid_run import GridRun, locked_grid, read_times
 
 ROOT = Path(__file__).parents[3]
 torch.set_num_threads(1)
@@ -249,6 +249,10 @@ def test_a_full_disk_in_one_step_loses_nothing_that_is_finished(written, tmp_pat
     kinds = [event.step.kind for event in GridRun(plan).run() if event.state == "done"]
     assert kinds[0] == "annotate"
     assert len(kinds) == len(plan.steps) - 1
+    times = read_times(tmp_path / "out")
+    assert len(times) == len(plan.steps)
+    assert all(took["cpu_seconds"] >= 0 and took["seconds"] > 0 for took in times.values())
+    assert sum(took["cpu_seconds"] for took in times.values()) > 1  # trainings among them
 
 
 def test_one_grid_at_a_time_works_in_a_directory(tmp_path):

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
-from discodvt.writing.engine import Cache, Engine, KVStore, Vocabulary
+from discodvt.writing.engine import WINDOW, Cache, Engine, KVStore, Vocabulary
 from discodvt.writing.layers import Linear, Norm, activation, fused, kernels_for, linear, norm
 
 _OFFSET = 2  # BART's position 0 is row 2 of its table
@@ -149,13 +149,13 @@ class Decoder:
         if count > 1:
             rows, places = torch.tensor([list(range(count)), list(positions)], device=cache.control.device)
         mask, prompt_mask = story.mask(places), cache.prompt_mask[:count, None]
+        inside = story.split(places)
         symbols = torch.tensor(last, device=cache.control.device)
         heads = (count, -1, self.heads, self.width // self.heads)
         x = self._norm(F.embedding(symbols, self._embedding) + cache.control[rows, places])
         for number, layer in enumerate(self.layers):
             query, keys, values = layer.qkv(x).view(heads).unbind(1)
-            story.keys[number][rows, :, :, places] = keys
-            story.values[number][rows, :, places] = values
+            story.write(number, rows, inside, keys, values)
             x = layer.self_norm(x + layer.self_out(story.attend(number, query, mask)))
             query = layer.query(x).view(heads)[:, 0]
             x = layer.cross_norm(x + layer.cross_out(prompts.attend(number, query, prompt_mask)))
@@ -170,15 +170,13 @@ class Decoder:
         x = self._norm(F.embedding(symbols, self._embedding) + cache.control[row, :count])
         for number, layer in enumerate(self.layers):
             query, keys, values = layer.qkv(x).view(heads).permute(1, 2, 0, 3)  # each [H, S, D / H]
-            cache.story.keys[number][row, :, :, :count] = keys.transpose(1, 2)
-            cache.story.values[number][row, :, :count] = values
+            cache.story.fill(number, row, keys, values)
             mixed = F.scaled_dot_product_attention(query[None], keys[None], values[None], is_causal=True)[0]
             x = layer.self_norm(x + layer.self_out(mixed.transpose(0, 1).reshape(count, self.width)))
             query = layer.query(x).view(heads).permute(1, 2, 0, 3)  # [1, H, S, D / H]
-            keys, values = (each[number][row, None] for each in (cache.prompts.keys, cache.prompts.values))
-            keys = keys.transpose(2, 3)
+            keys, values = cache.prompts.row(number, row)
             mask = cache.prompt_mask[row, None, None, None]
-            mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+            mixed = F.scaled_dot_product_attention(query, keys[None], values[None], attn_mask=mask)
             x = layer.cross_norm(x + layer.cross_out(mixed[0].transpose(0, 1).reshape(count, self.width)))
             x = layer.final_norm(x + layer.down(self._activation(layer.up(x))))
 
@@ -190,7 +188,7 @@ class BartCache(Cache):
         decoder = bart.decoder
         depth, heads, width = len(decoder.layers), decoder.heads, decoder.width // decoder.heads
         store = partial(KVStore, depth, heads, width, queries=heads, rows=rows, like=decoder.positions)
-        self._bart, self.story, self.prompts = bart, store(), store()
+        self._bart, self.story, self.prompts = bart, store(length=length), store(length=WINDOW)
         self.control = decoder.positions.new_zeros(rows, length, decoder.width)
         self.prompt_mask = decoder.positions.new_zeros(rows, self.prompts.length)
 
@@ -200,8 +198,7 @@ class BartCache(Cache):
         with kernels_for(len(prompt) * self._bart.encoder.size):
             states = self._bart.encoder(torch.tensor(prompt, device=self.control.device))
             for number, (keys, values) in enumerate(decoder.prompt(states)):
-                self.prompts.keys[number][row, :, :, : len(prompt)] = keys.transpose(1, 2)
-                self.prompts.values[number][row, :, : len(prompt)] = values
+                self.prompts.fill(number, row, keys, values)
         self.prompt_mask[row] = float("-inf")
         self.prompt_mask[row, : len(prompt)] = 0.0
         positions = decoder.positions[:most]

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from discodvt.errors import BadRequest
 
-WINDOW = 32  # caches grow by whole vector registers of float32
+WINDOW = 16  # positions: caches grow by whole vector registers of float32
 
 
 class Cache(ABC):
@@ -99,57 +100,93 @@ class Engine(ABC):
 class KVStore:
     """Keys and values of every layer, of rows that begin at position 0 and are each of their own length.
 
-    Keys are kept as [rows, heads, D / H, length] and values as [rows, heads, length, D / H]: for a single query both
-    products of attention are then sums of weighted rows of a table, which `embedding_bag` adds up for all heads of all
-    rows in one call, in the same order whatever stands beside a row. Matrix products, one for each head of each row,
-    take up to three times as long. All of a store is read, so its length follows that of the longest row.
+    Positions are kept in windows of one vector register: keys as [windows, rows, heads, D / H, window], values as
+    [windows, rows, heads, window, D / H]. For a single query both products of attention are then sums of weighted rows
+    of a table, which `embedding_bag` adds up for all heads of all rows in one call, in the same order whatever stands
+    beside a row. Matrix products, one for each head of each row, take up to three times as long. A new position of a
+    row goes to lines of memory side by side, and a window that is begun moves nothing. All windows up to the longest
+    row's are read.
     """
 
-    def __init__(self, layers: int, heads: int, width: int, *, queries: int, rows: int, like: Tensor) -> None:
-        """So many heads of keys and values, each shared by queries / heads heads of queries."""
+    def __init__(
+        self, layers: int, heads: int, width: int, *, queries: int, rows: int, length: int, like: Tensor
+    ) -> None:
+        """So many heads of keys and values, each shared by queries / heads heads of queries; `length` is reserved."""
         self._shape, self._queries, self._scale = (layers, heads, width), queries, width**-0.5
         self._like, self.rows, self.length = like, rows, WINDOW
+        self._room = whole_windows(length) // WINDOW
         self._sums_of = 0  # how many rows the sums are made for
-        self.keys, self.values = self._places()
+        self._keys, self._values = self._places()
         self._fit()
 
     def mask(self, places: Any) -> Tensor:
         """What the position of each row (a number, or a tensor [B]) may see: [B, 1, length]."""
         return self._masks[self.length - 1 - places].view(-1, 1, self.length)
 
+    def write(self, layer: int, rows: Any, places: tuple[Any, Any], keys: Tensor, values: Tensor) -> None:
+        """Keep keys and values [B, H, D / H] of one position of each row, at windows and places inside (`split`)."""
+        window, inside = places
+        self._keys[layer][window, rows, :, :, inside] = keys
+        self._values[layer][window, rows, :, inside] = values
+
+    def fill(self, layer: int, row: int, keys: Tensor, values: Tensor) -> None:
+        """Keep the first keys and values [H, S, D / H] of a row."""
+        heads, count, width = keys.shape
+        windows = whole_windows(count) // WINDOW
+        padding = (0, 0, 0, windows * WINDOW - count)
+        for kept, states in ((self._keys[layer].transpose(3, 4), keys), (self._values[layer], values)):
+            kept[:windows, row] = F.pad(states, padding).view(heads, windows, WINDOW, width).transpose(0, 1)
+
+    def row(self, layer: int, row: int) -> tuple[Tensor, Tensor]:
+        """Keys and values [H, length, D / H] of a row."""
+        kept = self._keys[layer].transpose(3, 4), self._values[layer]
+        keys, values = (each[: self._windows, row].transpose(0, 1).flatten(1, 2) for each in kept)
+        return keys, values
+
+    @staticmethod
+    def split(places: Any) -> tuple[Any, Any]:
+        """The window of positions, a number or a tensor, and the place inside it."""
+        return places // WINDOW, places % WINDOW
+
     def attend(self, layer: int, query: Tensor, mask: Tensor) -> Tensor:
         """One query [B, H, D / H] of each of the first rows to what it reads [B, D]; mask [B, 1, length]."""
         count, heads, width = query.shape
         if self._sums_of != count:
             self._sums_of, (self._key_sums, self._value_sums) = count, self._sums(count)
-        scores = self._key_sums(self.keys[layer].view(-1, self.length), query.reshape(-1))
+        repeated = query.repeat(1, 1, self._windows)  # for each window
+        scores = self._key_sums(self._keys[layer].view(-1, WINDOW), repeated.view(-1))
         weights = torch.add(mask, scores.view(count, heads, self.length), alpha=self._scale).softmax(2)
-        return self._value_sums(self.values[layer].view(-1, width), weights.view(-1)).view(count, -1)
+        return self._value_sums(self._values[layer].view(-1, width), weights.view(-1)).view(count, -1)
 
     def move_row(self, source: int, target: int) -> None:
-        for kept in (*self.keys, *self.values):
-            kept[target] = kept[source]
+        for kept in (*self._keys, *self._values):
+            kept[: self._windows, target] = kept[: self._windows, source]
 
     def ensure(self, rows: int, length: int) -> None:
         """Make room for so many rows of such a length."""
         if rows <= self.rows and length <= self.length:
             return
-        before, old_rows, old_length = (self.keys, self.values), self.rows, self.length
-        if rows > self.rows:
-            self.rows = max(rows, 2 * self.rows)  # so that few moves are needed
+        before, old_rows, old_windows = (*self._keys, *self._values), self.rows, self._windows
         self.length = max(whole_windows(length), self.length)
-        self.keys, self.values = self._places()
-        for old, keys in zip(before[0], self.keys, strict=True):
-            keys[:old_rows, :, :, :old_length] = old
-        for old, values in zip(before[1], self.values, strict=True):
-            values[:old_rows, :, :old_length] = old
+        if rows > self.rows or self._windows > self._room:
+            if rows > self.rows:
+                self.rows = max(rows, 2 * self.rows)  # so that few moves are needed
+            if self._windows > self._room:
+                self._room = max(self._windows, 2 * self._room)
+            self._keys, self._values = self._places()
+            for old, kept in zip(before, (*self._keys, *self._values), strict=True):
+                kept[:old_windows, :old_rows] = old[:old_windows]
         self._fit()
+
+    @property
+    def _windows(self) -> int:
+        return self.length // WINDOW
 
     def _places(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """Room for keys and for values, of each layer."""
         layers, heads, width = self._shape
-        keys = _zeros((layers, self.rows, heads, width, self.length), self._like)
-        values = _zeros((layers, self.rows, heads, self.length, width), self._like)
+        rows = (layers, self._room, self.rows, heads)
+        keys, values = (_zeros((*rows, *size), self._like) for size in ((width, WINDOW), (WINDOW, width)))
         return keys.unbind(), values.unbind()
 
     def _fit(self) -> None:
@@ -159,24 +196,26 @@ class KVStore:
         self._sums_of = 0
 
     def _sums(self, count: int) -> "list[_WeightedSums]":
-        """For so many rows, those over the numbers of a key and those over positions."""
+        """For so many rows, those over the numbers of a key, window by window, and those over positions."""
         _, heads, width = self._shape
-        blocks = torch.arange(count * heads, device=self._like.device, dtype=torch.int32)
-        blocks = blocks.repeat_interleave(self._queries // heads)  # head of keys and values of each head of queries
-        return [_WeightedSums(blocks, size) for size in (width, self.length)]
+        whole = {"device": self._like.device, "dtype": torch.int32}
+        blocks = torch.arange(count * heads, **whole).repeat_interleave(self._queries // heads)  # of each query's head
+        windows = torch.arange(self._windows, **whole) * (self.rows * heads)
+        parts = blocks[:, None] + windows  # [B * H, windows]
+        return [_WeightedSums(parts, width, bag=width), _WeightedSums(parts, WINDOW, bag=self.length)]
 
 
 class _WeightedSums:
-    """Sums over blocks of rows of a table, each row times its weight."""
+    """Sums over bags of rows of a table, each row times its weight."""
 
-    def __init__(self, blocks: Tensor, size: int) -> None:
-        """Numbers of the blocks [N], which are of so many rows each."""
-        inside = torch.arange(size, device=blocks.device, dtype=torch.int32)
-        self._rows = (blocks[:, None] * size + inside).flatten()
-        self._ends = torch.arange(0, len(self._rows) + 1, size, device=blocks.device, dtype=torch.int32)
+    def __init__(self, parts: Tensor, size: int, *, bag: int) -> None:
+        """Numbers of the parts of the table [N, windows], which are of `size` rows each; `bag` rows are one sum."""
+        inside = torch.arange(size, device=parts.device, dtype=torch.int32)
+        self._rows = (parts.unsqueeze(-1) * size + inside).flatten()
+        self._ends = torch.arange(0, len(self._rows) + 1, bag, device=parts.device, dtype=torch.int32)
 
     def __call__(self, table: Tensor, weights: Tensor) -> Tensor:
-        """A table [_, C] and weights [N * size] to sums [N, C]."""
+        """A table [_, C] and weights [N * bag] to sums [N, C]."""
         return torch.embedding_bag(table, self._rows, self._ends, False, 0, False, weights, True)[0]
 
 

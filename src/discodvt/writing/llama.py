@@ -126,7 +126,7 @@ class Llama(Engine):
         return linear(joined("weight"), joined("bias") if "q_proj.bias" in weights else None, int8=int8)
 
     def new_cache(self, rows: int, length: int) -> "LlamaCache":
-        return LlamaCache(self, rows)
+        return LlamaCache(self, rows, length)
 
     def room(self, prompt: int) -> int:
         return self.positions - prompt
@@ -166,15 +166,14 @@ class Llama(Engine):
             rows, places, told, symbols = torch.tensor(indices, device=self.device)
         else:
             symbols = torch.tensor(last, device=self.device)
-        mask = store.mask(places)
+        mask, inside = store.mask(places), store.split(places)
         turns = self._rotations[places].view(count, 1, -1)
         x = F.embedding(symbols, self._symbols)
         if cache.latent is not None:
             x += cache.latent[rows, told]
         for number, layer in enumerate(self._layers):
             query, keys, values = self._qkv_of(layer, x, turns).split_with_sizes(self._heads_of, 1)
-            store.keys[number][rows, :, :, places] = keys
-            store.values[number][rows, :, places] = values
+            store.write(number, rows, inside, keys, values)
             mixed = store.attend(number, query, mask)
             x = self._mlp(layer, layer.out.added_to(x, mixed))
         return self._head(self._rms_norm(x, self._norm))
@@ -190,8 +189,7 @@ class Llama(Engine):
         for number, layer in enumerate(self._layers):
             qkv = self._qkv_of(layer, x, turns)
             query, keys, values = qkv.transpose(0, 1).split_with_sizes(self._heads_of)  # each [_, S, D / H]
-            cache.store.keys[number][row, :, :, :count] = keys.transpose(1, 2)
-            cache.store.values[number][row, :, :count] = values
+            cache.store.fill(number, row, keys, values)
             keys, values = (each[:, None].expand(-1, self.heads // self.kv_heads, -1, -1) for each in (keys, values))
             query = query.view(*keys.shape)
             mixed = F.scaled_dot_product_attention(query, keys, values, is_causal=True)  # [kv heads, group, S, D / H]
@@ -201,10 +199,16 @@ class Llama(Engine):
 class LlamaCache(Cache):
     """Keys and values of prompts and stories, and the latent of each story position."""
 
-    def __init__(self, llama: Llama, rows: int) -> None:
+    def __init__(self, llama: Llama, rows: int, length: int) -> None:
         self._llama = llama
         self.store = KVStore(
-            len(llama._layers), llama.kv_heads, llama.head_width, queries=llama.heads, rows=rows, like=llama.embedding
+            len(llama._layers),
+            llama.kv_heads,
+            llama.head_width,
+            queries=llama.heads,
+            rows=rows,
+            length=length,
+            like=llama.embedding,
         )
         self.prompt_lengths: list[int] = []
         self.latent: Tensor | None = None  # [rows, length, D]; none while no row has one

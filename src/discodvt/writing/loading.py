@@ -1,7 +1,7 @@
 """Loading a writer: a directory (or Hub repository) with a DiscoDVT and its `prior/`, or with a plain language model.
 
-An engine is chosen for the backbone: `bart` for BART, `llama` for the Llama family on a CPU, else `transformers`. Only
-the last imports transformers, which would double the time to the first word.
+An engine is chosen for the backbone: `bart` for BART, `llama` for the Llama family on a CPU, else `transformers`, which
+can run all of them. Only the last imports transformers, which would double the time to the first word.
 """
 
 from dataclasses import dataclass
@@ -43,11 +43,12 @@ def load_writer(source: str | Path | None, device: torch.device, *, int8: bool, 
         raise BadRequest(f"{directory}: a prior alone; give the directory it lies in, which is the writer")
     chosen = _engine_for(checkpoint, device, engine)
     if int8 and chosen == "transformers":
-        raise BadRequest(f"`int8`: not with engine transformers, which {directory} needs; leave it out", "int8")
+        needed = "" if engine else f", which {directory} needs"
+        raise BadRequest(f"`int8`: not with engine transformers{needed}; leave it out", "int8")
     config, weights, generation = checkpoint.config, checkpoint.weights(device), checkpoint.generation
     parts = weights.under("generator." if checkpoint.kind in ("discodvt", "discodvt-cvae") else "")
-    if chosen == "bart":
-        generator: Engine = _bart(parts, checkpoint.backbone, int8)
+    if not checkpoint.causal:
+        generator = _bart(chosen, checkpoint, parts, device, int8)
     else:
         vocabulary = Vocabulary.of_text(checkpoint.backbone, config.get("separator_token_id"))
         generator = _causal(chosen, checkpoint, parts, vocabulary, device, int8)
@@ -83,7 +84,7 @@ def _engine_for(checkpoint: Checkpoint, device: torch.device, asked: str | None 
     problems = {
         "bart": "" if kind == "bart" else f"it is a {kind}",
         "llama": llama.unfit(backbone),
-        "transformers": "it is a BART, for which there is engine bart" if kind == "bart" else "",
+        "transformers": "",
     }
     if asked is not None and problems[asked]:
         raise BadRequest(f"`engine` {asked} cannot run {directory}: {problems[asked]}; leave it out", "engine")
@@ -93,17 +94,27 @@ def _engine_for(checkpoint: Checkpoint, device: torch.device, asked: str | None 
     return able[0]
 
 
-def _bart(weights: Weights, config: dict[str, Any], int8: bool) -> Bart:
+def _bart(engine: str, checkpoint: Checkpoint, weights: Weights, device: torch.device, int8: bool) -> Engine:
     """A BART; Hugging Face's own checkpoints leave the `model.` out. Stories start with `<s>`, as in training."""
+    config = checkpoint.backbone
+    start, end = config.get("bos_token_id", 0), config.get("eos_token_id", 2)
+    vocabulary = Vocabulary(start=start, end=end, prompt_start=(start,), prompt_end=(end,))
+    if engine == "transformers":
+        from discodvt.model.backbones import new_backbone
+        from discodvt.writing.transformers_bart import BartByTransformers
+        from discodvt.writing.transformers_engine import load_model
+
+        model = load_model(config, weights, device)
+        return BartByTransformers(new_backbone(model.config), model, vocabulary, str(checkpoint.directory))
     prefix = "model." if "model.decoder.embed_positions.weight" in weights else ""
     tied = (f"{prefix}shared.weight", f"{prefix}decoder.embed_tokens.weight")
     embedding, head = weights.first(*tied), weights.first("lm_head.weight", *tied)
     bias = weights["final_logits_bias"][0] if "final_logits_bias" in weights else head.new_zeros(len(head))
-    shape, start, end = Shape.of(config), config.get("bos_token_id", 0), config.get("eos_token_id", 2)
+    shape = Shape.of(config)
     return Bart(
         Encoder(weights.under(f"{prefix}encoder."), embedding, shape, int8=int8),
         Decoder(weights.under(f"{prefix}decoder."), embedding, head, bias, shape, int8=int8),
-        Vocabulary(start=start, end=end, prompt_start=(start,), prompt_end=(end,)),
+        vocabulary,
     )
 
 

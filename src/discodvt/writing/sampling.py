@@ -94,53 +94,73 @@ def stream_key(seed: int, index: int, prompt: str, purpose: str) -> int:
 def sample(logits: Floats, keys: Keys, positions: Ints, params: Sequence[SamplingParams]) -> Ints:
     """Logits [B, V] (overwritten), stream keys and positions [B] and each row's params to symbols [B].
 
-    Top-k, then top-p, then min-p; at temperature 0 the likeliest.
+    Top-k, then top-p, then min-p; at temperature 0 the likeliest. Rows are handled together, and each as if alone.
     """
-    greedy = [each.temperature == 0 for each in params]
-    if all(greedy):
-        likeliest: Ints = logits.argmax(axis=1)
-        return likeliest
-    chosen = [int(row.argmax()) if sure else -1 for row, sure in zip(logits, greedy, strict=True)]
-    logits -= logits.max(axis=1, keepdims=True)
     temperatures = [each.temperature or 1.0 for each in params]
+    rows = np.array([row for row, each in enumerate(params) if each.temperature != 0], dtype=np.int64)
+    chosen: Ints = logits.argmax(axis=1) if len(rows) < len(params) else np.zeros(len(params), dtype=np.int64)
+    if not len(rows):
+        return chosen
+    logits -= logits.max(axis=1, keepdims=True)
     if temperatures != [1.0] * len(params):
         logits /= np.array(temperatures, dtype=np.float32)[:, None]
     weights = np.exp(logits, out=logits)
-    totals = weights.sum(axis=1).tolist()
-    states = _mixed(keys + positions.astype(np.uint64) * _GOLDEN)
-    for row, each in enumerate(params):
-        if not greedy[row]:
-            nucleus = _nucleus(weights[row], totals[row], each.top_k, each.top_p, each.min_p)
-            chosen[row] = _race(*nucleus, states[row : row + 1])
-    return np.array(chosen, dtype=np.int64)
-
-
-def _nucleus(weights: Floats, total: float, top_k: int, top_p: float, min_p: float) -> tuple[Ints, Floats]:
-    """The candidates, likeliest first, and their probabilities; the one that crosses top-p is included."""
-    for threshold in THRESHOLDS if top_k or top_p < 1 else THRESHOLDS[-1:]:
-        symbols = np.flatnonzero(weights > threshold * total)
-        probs = weights[symbols] / total
-        if len(symbols) >= top_k if top_k else probs.sum() >= top_p:
+    totals = weights.sum(axis=1, keepdims=True)
+    states = _mixed(keys + positions.astype(np.uint64) * _GOLDEN)[:, None]
+    limits = np.array([(each.top_k, each.top_p if each.top_p < 1 else 2.0, each.min_p) for each in params])
+    for threshold in THRESHOLDS:
+        part = slice(None) if len(rows) == len(params) else rows  # a slice copies nothing
+        symbols, probs = _candidates(weights[part], totals[part], threshold)
+        least, found = _least(probs, limits[part])
+        if threshold == THRESHOLDS[-1]:
+            found[:] = True
+        chosen[rows[found]] = _race(symbols[found], probs[found], least[found], states[part][found])
+        rows = rows[~found]
+        if not len(rows):
             break
-    order = np.argsort(-probs)[: top_k or None]
-    symbols, probs = symbols[order], probs[order]
-    if top_k:
-        probs /= probs.sum()
-    inside = len(probs)
-    if top_p < 1:
-        inside = min(inside, int(np.searchsorted(np.cumsum(probs, dtype=np.float64), top_p)) + 1)
-    if min_p > 0:
-        inside = min(inside, int(np.count_nonzero(probs >= min_p * probs[0])))
-    return symbols[:inside], probs[:inside]
+    return chosen
 
 
-def _race(symbols: Ints, probs: Floats, state: Keys) -> int:
-    """The first symbol to arrive; its uniform number is output `symbol` of SplitMix64 (Steele et al. 2014)."""
-    if len(symbols) == 1:
-        return int(symbols[0])
-    bits = _mixed(state + (symbols.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+def _candidates(weights: Floats, totals: Floats, threshold: float) -> tuple[Ints, Floats]:
+    """Symbols above a probability and their probabilities [R, C], filled up with 0."""
+    rows, size = weights.shape
+    places = np.flatnonzero(weights > threshold * totals)
+    counts = np.diff(np.searchsorted(places, np.arange(rows + 1) * size))
+    real = np.arange(max(1, counts.max())) < counts[:, None]
+    symbols, probs = np.zeros(real.shape, dtype=np.int64), np.zeros(real.shape, dtype=np.float32)
+    symbols[real], probs[real] = places % size, weights.ravel()[places]
+    probs /= totals
+    return symbols, probs
+
+
+def _least(probs: Floats, limits: NDArray[np.float64]) -> tuple[Floats, NDArray[np.bool_]]:
+    """Of candidates [R, C], the least probability that limits [R, 3] leave [R, 1]; whether they hold all of those [R].
+
+    The symbol that crosses top-p is left, and those that are just as likely. Top-p is a share of what top-k leaves.
+    """
+    top_k, top_p, min_p = limits.T
+    ranked = np.sort(probs, axis=1)[:, ::-1]
+    summed = np.cumsum(ranked, axis=1, dtype=np.float64)
+    row, last = np.arange(len(probs)), probs.shape[1] - 1
+    found, ends = summed[:, -1] >= top_p, last
+    if top_k.any():
+        found = np.where(top_k > 0, np.count_nonzero(probs, axis=1) >= top_k, found)
+        ends = np.where(top_k > 0, np.minimum(top_k - 1, last), last).astype(np.int64)
+        top_p = np.where(top_k > 0, top_p * summed[row, ends], top_p)
+    ends = np.minimum(np.count_nonzero(summed < top_p[:, None], axis=1), ends)
+    least: Floats = np.maximum(ranked[row, ends], min_p * ranked[:, 0], dtype=np.float32)
+    return np.maximum(least, np.finfo(np.float32).tiny)[:, None], found
+
+
+def _race(symbols: Ints, probs: Floats, least: Floats, states: Keys) -> Ints:
+    """The first symbol of each row to arrive; uniform numbers are outputs of SplitMix64 (Steele et al. 2014)."""
+    inside = probs >= least
+    bits = _mixed((states + (symbols.astype(np.uint64) + np.uint64(1)) * _GOLDEN)[inside])
     uniform = ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52  # in (0, 1)
-    return int(symbols[(np.log(uniform) / probs).argmax()])
+    arrival = np.full(probs.shape, -np.inf)
+    arrival[inside] = np.log(uniform) / probs[inside]
+    winners: Ints = symbols[np.arange(len(symbols)), arrival.argmax(axis=1)]
+    return winners
 
 
 def _mixed(x: Keys) -> Keys:

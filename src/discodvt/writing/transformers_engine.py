@@ -1,5 +1,7 @@
 """The engine for every other causal model, and for GPUs: the Hugging Face model itself, on a static cache of rows.
 
+`transformers_bart` is the same for BART.
+
 Rows begin at position 0 and have each their own length, so they are given their positions and a mask of four
 dimensions, and keys and values are written to the places of each row. On a GPU the weights are bfloat16.
 """
@@ -11,7 +13,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, cache_utils
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, BartForConditionalGeneration, cache_utils
 
 from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
@@ -22,12 +24,15 @@ _MASKS = {"full_attention", "sliding_attention"}
 
 
 def load_model(config: dict[str, Any], weights: Weights, device: torch.device) -> Any:
-    """The causal Hugging Face model of a configuration with these weights; bfloat16 on a GPU that has it."""
+    """The Hugging Face model of a configuration, causal or BART, with these weights; bfloat16 on a GPU that has it."""
     settings, directory = dict(config), weights.directory
+    if "decoder_layers" in settings:  # checkpoints made when BART was the only backbone do not name it
+        settings["model_type"] = "bart"
     dtype = torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else torch.float32
     try:
         shape = AutoConfig.for_model(settings.pop("model_type"), **settings)
-        kind: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(shape)]
+        bart = shape.model_type == "bart"
+        kind: Any = BartForConditionalGeneration if bart else MODEL_FOR_CAUSAL_LM_MAPPING[type(shape)]
         state = {name: weights[name] for name in weights}
         model, found = kind.from_pretrained(None, config=shape, state_dict=state, dtype=dtype, output_loading_info=True)
     except (ValueError, KeyError, TypeError, RuntimeError, StrictDataclassError) as error:
@@ -53,8 +58,8 @@ class TransformersEngine(Engine):
         self.sliding = window if getattr(config, "use_sliding_window", True) else None
         whole = "sliding_attention" if self.sliding else "full_attention"
         self.kinds = set(getattr(config, "layer_types", None) or [whole])
-        if config.is_encoder_decoder or self.kinds - _MASKS:
-            what = "an encoder-decoder" if config.is_encoder_decoder else ", ".join(sorted(self.kinds - _MASKS))
+        if self.kinds - _MASKS:
+            what = ", ".join(sorted(self.kinds - _MASKS))
             raise BadRequest(f"`engine` transformers cannot run {source}: {what}; leave it out", "engine")
         self._check(source)
 
@@ -85,7 +90,7 @@ class RowsCache(Cache):
 
     def __init__(self, engine: TransformersEngine, rows: int, length: int) -> None:
         self._engine, self._rows, self._length = engine, rows, whole_windows(length)
-        self._store = _Rows()
+        self._store = KeptRows()
         self._latent: Tensor | None = None
         self._prompt_lengths: list[int] = []
 
@@ -99,7 +104,8 @@ class RowsCache(Cache):
         words, first = list(prompt), self._engine.vocabulary.first
         if told:
             words += [symbol + first for symbol in (self._engine.start, *told[:-1])]
-        self._run([words], slice(row, row + 1), [0])
+        if words:
+            self._run([words], slice(row, row + 1), [0])
 
     def move_row(self, source: int, target: int) -> None:
         self._prompt_lengths[target] = self._prompt_lengths[source]
@@ -125,17 +131,20 @@ class RowsCache(Cache):
         if self._store.shape is None:
             self._store.shape = self._rows, self._length
         self._store.rows, self._store.places, self._store.window = rows, places, window
-        outputs = engine.backbone.run(
-            engine.generator,
+        return self._forward(ids, places - lengths[:, None], places, latent, self._masks(places, window, dtype))
+
+    def _forward(self, ids: Tensor, told: Tensor, places: Tensor, latent: Tensor | None, masks: Any) -> Tensor:
+        """Ids, story positions and positions [B, S] of the rows of the store, and what they see, to states [B, S, D]."""
+        states: Tensor = self._engine.backbone.run(
+            self._engine.generator,
             ids,
-            places - lengths[:, None],
+            told,
             latent,
-            attention_mask=self._masks(places, window, dtype),
+            attention_mask=masks,
             position_ids=places,
             past_key_values=self._store,
             use_cache=True,
-        )
-        states: Tensor = outputs.last_hidden_state
+        ).last_hidden_state
         return states
 
     def _masks(self, places: Tensor, window: int, dtype: torch.dtype) -> Any:
@@ -164,7 +173,7 @@ class RowsCache(Cache):
             self._latent = F.pad(self._latent, (0, 0, 0, added[1], 0, added[0]))
 
 
-class _Rows(cache_utils.Cache):
+class KeptRows(cache_utils.Cache):
     """What transformers sees: keys and values go to `places` of `rows`, and come back as far as the window."""
 
     def __init__(self) -> None:
@@ -192,6 +201,13 @@ class _Rows(cache_utils.Cache):
 
     def tensors(self) -> list[Tensor]:
         return [tensor for pair in self._kept.values() for tensor in pair]
+
+    def of_rows(self, rows: slice) -> cache_utils.Cache:
+        """Keys and values of these rows as transformers keeps those of prompts."""
+        layers = [cache_utils.DynamicLayer() for _ in self._kept]
+        for number, layer in enumerate(layers):
+            layer.keys, layer.values = (kept[rows] for kept in self._kept[number])
+        return cache_utils.Cache(layers=layers)
 
     def grow(self, rows: int, length: int) -> None:
         self.shape = rows, length

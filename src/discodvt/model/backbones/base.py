@@ -76,6 +76,15 @@ class Backbone(ABC):
         embedded: Tensor = generator.get_input_embeddings()(ids)
         return embedded
 
+    def embed_with(self, generator: Any, ids: Tensor, place: Tensor, latent: Tensor | None) -> Tensor:
+        """Tokens [B, S] to embeddings [B, S, D], the latent added; `place` [B, S] are story positions, negative: none."""
+        embedded = self.embed(generator, ids)
+        if latent is None:
+            return embedded
+        inside = (place >= 0) & (place < latent.shape[1])
+        index = place.clamp(0, latent.shape[1] - 1).unsqueeze(-1).expand(-1, -1, latent.shape[-1])
+        return embedded + (latent.gather(1, index) * inside.unsqueeze(-1)).to(embedded.dtype)
+
     def embedding_scale(self, generator: Any) -> float:
         """Standard deviation of the input embeddings."""
         rows = torch.arange(min(4096, generator.get_input_embeddings().weight.shape[0]))

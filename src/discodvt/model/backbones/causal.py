@@ -85,11 +85,7 @@ class CausalBackbone(Backbone):
 
     def run(self, generator: Any, ids: Tensor, place: Tensor, latent: Tensor | None, **kwargs: Any) -> Any:
         """The model over ids [B, S] whose story positions are `place` [B, S], negative where there is no story."""
-        embedded = self.embed(generator, ids)
-        if latent is not None:
-            inside = (place >= 0) & (place < latent.shape[1])
-            index = place.clamp(0, latent.shape[1] - 1).unsqueeze(-1).expand(-1, -1, latent.shape[-1])
-            embedded = embedded + (latent.gather(1, index) * inside.unsqueeze(-1)).to(embedded.dtype)
+        embedded = self.embed_with(generator, ids, place, latent)
         return generator.base_model(inputs_embeds=embedded, **kwargs)
 
     def begin(self, input_ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, int, dict[str, Any]]:

@@ -24,6 +24,7 @@ from accelerate.utils import (
 )
 from torch import Tensor, nn
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
@@ -158,7 +159,8 @@ def load_shards(directory: Path, tensors: Mapping[str, Tensor]) -> None:
 def stored_shapes(directory: Path) -> dict[str, tuple[torch.Size, torch.dtype]]:
     """Names, shapes and types of what shards hold together."""
     held = HuggingFaceStorageReader(str(directory)).read_metadata().state_dict_metadata
-    return {name: (each.size, each.properties.dtype) for name, each in held.items()}  # type: ignore[union-attr]
+    tensors = {name: each for name, each in held.items() if isinstance(each, TensorStorageMetadata)}
+    return {name: (each.size, each.properties.dtype) for name, each in tensors.items()}
 
 
 def join_shards(directory: Path) -> dict[str, Tensor]:

@@ -109,7 +109,7 @@ class Cluster:
         shutil.rmtree(self.place, ignore_errors=True)
 
     def _start(self, *options: str, **environment: str) -> None:
-        """Until it says that it runs; Ray gives up after 30 seconds on a machine that is too busy: it is tried again."""
+        """Until it says that it runs; Ray gives up after 30 seconds on a busy machine: it is tried again."""
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", *options, *LIMITS]
         for attempt in range(6):
             log = self.place / f"start-{len(self.nodes)}-{attempt}.log"

@@ -109,9 +109,9 @@ class Cluster:
         shutil.rmtree(self.place, ignore_errors=True)
 
     def _start(self, *options: str, **environment: str) -> None:
-        """Until it says that it runs; Ray gives up on a machine that is too busy, so that it is tried again."""
+        """Until it says that it runs; Ray gives up after 30 seconds on a busy machine: it is tried again."""
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", *options, *LIMITS]
-        for attempt in range(3):
+        for attempt in range(6):
             log = self.place / f"start-{len(self.nodes)}-{attempt}.log"
             with log.open("wb") as file:
                 node = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=os.environ | environment)

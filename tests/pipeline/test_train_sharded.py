@@ -41,7 +41,7 @@ CASES = {
     "seq2seq": ("seq2seq", "bart", ()),
     "cvae": ("cvae", "bart", ()),
     "plot-writer": ("plot-writer", "bart", ()),
-    "scorer": ("scorer", "bart", ("data.corpus=pairs",)),
+    "scorer": ("scorer", "bart", ("data.corpus=pairs", "model.head_dropout=0")),
     "codes, causal": ("codes", "llama", ("model.tune=plan", "model.bottleneck=bits")),
     "reconstruct, causal, LoRA": ("reconstruct", "llama", LORA),
     "prior, causal": ("prior", "llama-plan", ()),
@@ -50,7 +50,7 @@ CASES = {
     "language-model, causal": ("language-model", "llama", ()),
     "cvae, causal": ("cvae", "llama", ()),
     "story-writer, causal": ("story-writer", "llama", ()),
-    "scorer, causal": ("scorer", "llama", ("data.corpus=pairs",)),
+    "scorer, causal": ("scorer", "llama", ("data.corpus=pairs", "model.head_dropout=0")),
 }
 
 

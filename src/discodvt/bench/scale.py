@@ -23,7 +23,7 @@ from discodvt.errors import WorkFailed
 SIZES = (1_000, 5_000, 20_000)
 LEAST = (32, 96, 192)  # however small the scale
 SENTENCES = 1  # of a story
-MAX_TOKENS = 8  # of a written story
+MAX_TOKENS, MAX_CODES = 8, 2  # of a written story
 STAGES = ("annotate", "generate")
 
 Measure = Callable[[int, int], float]  # (stories, workers) -> CPU seconds
@@ -89,7 +89,8 @@ class _Writing:
             (place / f"{size}.txt").write_text("".join(lines), encoding="utf-8")
 
     def __call__(self, stories: int, workers: int) -> float:
-        asked = ("--prompts", self.place / f"{stories}.txt", "--max-tokens", MAX_TOKENS, "--output", "OUT")
+        short = ("--max-tokens", MAX_TOKENS, "--min-codes", 1, "--max-codes", MAX_CODES)
+        asked = ("--prompts", self.place / f"{stories}.txt", *short, "--output", "OUT")
         return cpu_seconds(self.place, "generate", *self.model, *asked, "--workers", workers)
 
 

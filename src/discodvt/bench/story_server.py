@@ -4,6 +4,7 @@ import asyncio
 import json
 import multiprocessing
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from discodvt.errors import WorkFailed
 
 START_SECONDS = 300.0
 STREAM = "text/event-stream"
+ESTABLISHED, CLOSE_WAIT = "01", "08"  # in /proc/net/tcp
 SMALL_BUFFER = 2048  # bytes; what a client that never reads leaves unread is soon too much for its socket
 
 
@@ -51,9 +53,13 @@ class StoryServer:
     @property
     def stalled(self) -> int:
         """Connections whose client has been sent less than the server wants to send."""
-        lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
-        ours = [line.split() for line in lines if line.split()[1].endswith(f":{self.port:04X}")]
-        return sum(state == "01" and int(queues.split(":")[0], 16) > 0 for _, _, _, state, queues, *_ in ours)
+        return sum(int(queues.split(":")[0], 16) > 0 for queues in self._queues())
+
+    def _queues(self) -> list[str]:
+        """Bytes to send and to read of each of its open connections."""
+        lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        held = (ESTABLISHED, CLOSE_WAIT)
+        return [line[4] for line in lines if line[1].endswith(f":{self.port:04X}") and line[3] in held]
 
     def read(self, path: str) -> bytes:
         """GET a path."""
@@ -68,7 +74,7 @@ class StoryServer:
 
     @contextmanager
     def never_reading(self, clients: int, path: str) -> Iterator[None]:
-        """Clients that ask for a path and read nothing of the answer."""
+        """Clients that ask for a path and read nothing of the answer; at the end the server has let go of them."""
         sockets = []
         try:
             for _ in range(clients):
@@ -81,6 +87,9 @@ class StoryServer:
         finally:
             for each in sockets:
                 each.close()
+            ends = time.monotonic() + START_SECONDS
+            while self._queues() and time.monotonic() < ends:
+                time.sleep(0.1)
 
     async def _ask_all(self, asked: Sequence[tuple[str, dict[str, Any]]], at_once: int, accept: str) -> list[bytes]:
         turns = asyncio.Semaphore(at_once)

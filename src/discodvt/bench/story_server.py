@@ -6,12 +6,13 @@ import multiprocessing
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -55,6 +56,15 @@ class StoryServer:
         """Connections whose client has been sent less than the server wants to send."""
         return sum(int(queues.split(":")[0], 16) > 0 for queues in self._queues())
 
+    def _notice(self) -> None:
+        """Ask until the server answers: by then it knows of the clients that left, and has room for others."""
+        ends = time.monotonic() + START_SECONDS
+        while time.monotonic() < ends:
+            with suppress(HTTPError):  # 503: too many connections
+                self.read("/api/health")
+                return
+            time.sleep(0.1)
+
     def _queues(self) -> list[str]:
         """Bytes to send and to read of each of its open connections."""
         lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
@@ -87,9 +97,7 @@ class StoryServer:
         finally:
             for each in sockets:
                 each.close()
-            ends = time.monotonic() + START_SECONDS
-            while self._queues() and time.monotonic() < ends:
-                time.sleep(0.1)
+            self._notice()
 
     async def _ask_all(self, asked: Sequence[tuple[str, dict[str, Any]]], at_once: int, accept: str) -> list[bytes]:
         turns = asyncio.Semaphore(at_once)

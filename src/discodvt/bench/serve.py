@@ -70,7 +70,7 @@ def _requests(count: int) -> list[Request]:
     return [Request(PROMPTS[number % len(PROMPTS)], seed=number, id=str(number)) for number in range(count)]
 
 
-def _settings(writer: StoryWriter, tokens: int, *, forced: bool = False) -> dict[str, int]:
+def _settings(writer: StoryWriter, tokens: int, *, forced: bool = False) -> dict[str, Any]:
     """Lengths of a story of so many subwords: the plan is no longer than it needs."""
     codes = {"min_codes": 1, "max_codes": max(1, tokens // writer.latent.tokens_per_code)} if writer.latent else {}
     return {"max_tokens": tokens, **({"min_tokens": tokens} if forced else {}), **codes}

@@ -4,13 +4,15 @@ import asyncio
 import json
 import multiprocessing
 import socket
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -20,6 +22,7 @@ from discodvt.errors import WorkFailed
 
 START_SECONDS = 300.0
 STREAM = "text/event-stream"
+ESTABLISHED, CLOSE_WAIT = "01", "08"  # in /proc/net/tcp
 SMALL_BUFFER = 2048  # bytes; what a client that never reads leaves unread is soon too much for its socket
 
 
@@ -51,9 +54,22 @@ class StoryServer:
     @property
     def stalled(self) -> int:
         """Connections whose client has been sent less than the server wants to send."""
-        lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
-        ours = [line.split() for line in lines if line.split()[1].endswith(f":{self.port:04X}")]
-        return sum(state == "01" and int(queues.split(":")[0], 16) > 0 for _, _, _, state, queues, *_ in ours)
+        return sum(int(queues.split(":")[0], 16) > 0 for queues in self._queues())
+
+    def _notice(self) -> None:
+        """Ask until the server answers: by then it knows of the clients that left, and has room for others."""
+        ends = time.monotonic() + START_SECONDS
+        while time.monotonic() < ends:
+            with suppress(HTTPError):  # 503: too many connections
+                self.read("/api/health")
+                return
+            time.sleep(0.1)
+
+    def _queues(self) -> list[str]:
+        """Bytes to send and to read of each of its open connections."""
+        lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        held = (ESTABLISHED, CLOSE_WAIT)
+        return [line[4] for line in lines if line[1].endswith(f":{self.port:04X}") and line[3] in held]
 
     def read(self, path: str) -> bytes:
         """GET a path."""
@@ -68,7 +84,7 @@ class StoryServer:
 
     @contextmanager
     def never_reading(self, clients: int, path: str) -> Iterator[None]:
-        """Clients that ask for a path and read nothing of the answer."""
+        """Clients that ask for a path and read nothing of the answer; at the end the server has let go of them."""
         sockets = []
         try:
             for _ in range(clients):
@@ -81,6 +97,7 @@ class StoryServer:
         finally:
             for each in sockets:
                 each.close()
+            self._notice()
 
     async def _ask_all(self, asked: Sequence[tuple[str, dict[str, Any]]], at_once: int, accept: str) -> list[bytes]:
         turns = asyncio.Semaphore(at_once)

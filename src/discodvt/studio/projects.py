@@ -176,7 +176,7 @@ class Projects:
         """What servers that are no more were writing becomes versions."""
         with self._lock:
             left = self._connection.execute(
-                "SELECT d.* FROM drafts d JOIN projects p ON p.id = d.project WHERE NOT p.hidden ORDER BY d.rowid"
+                "SELECT d.* FROM drafts d JOIN projects p ON p.id = d.project WHERE NOT p.hidden ORDER BY d.id"
             ).fetchall()
             outlived = {owner for owner in {row["owner"] for row in left} if self._owner.outlived(owner)}
             for row in left:

@@ -48,6 +48,8 @@ def events_of(body: bytes) -> list[tuple[int, str, dict[str, Any]]]:
     found = []
     for block in body.decode().strip().split("\n\n"):
         lines = dict(line.split(": ", 1) for line in block.split("\n"))
+        if "id" not in lines:  # a ping, on a machine with much else to do
+            continue
         found.append((int(lines["id"]), lines["event"], json.loads(lines["data"])))
     return found
 

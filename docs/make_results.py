@@ -21,7 +21,7 @@ PAPER = json.loads((HERE.parent / "src" / "discodvt" / "report" / "paper_tables.
 MAIN, ABLATION = PAPER["main"]["columns"], PAPER["ablation"]["columns"]
 BASELINES = ("Seq2Seq", "BART", "BART-LM", "BART-CVAE", "AR")
 SYSTEMS = (*BASELINES, "DiscoDVT")
-REMEDIES = ("DiscoDVT", "codes kept sharp", "codes fixed")
+REMEDIES = ("DiscoDVT", "surer plans", "codes kept sharp", "codes fixed")
 LAYERS = ("1 layer", "2 layers", "3 layers", "4 layers", "5 layers")
 HIGHER = ("B-1", "B-2", "MSJ-2", "MSJ-3", "rB-1", "rB-2")
 LOWER = ("rep-8", "rep-16")
@@ -150,7 +150,7 @@ def _ablation_table(run: Entry) -> Iterator[str]:
 def _remedies(run: Entry) -> Iterator[str]:
     names = [name for name in REMEDIES if name in run["seeds"]]
     if len(names) > 1:
-        yield from _heading("Remedies: what was tried so that the plan is heard, percent")
+        yield from _heading("Remedies: what was tried for DiscoDVT, percent")
         yield from _table(["", *MAIN], _ours(run, names, MAIN))
 
 

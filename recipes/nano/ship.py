@@ -18,11 +18,12 @@ from safetensors.torch import load_file, save_file
 from discodvt import StoryWriter
 
 PROMPTS = ("The fox who lost his hat", "Once upon a time, there was a little girl named Lily.")
-OWN = {  # the model's own lengths, and temperatures of stories and plans at which it is fluent
-    "": {"min_new_tokens": 40, "max_new_tokens": 512, "prompt_tokens": 48, "temperature": 0.7},
-    "prior": {"min_new_tokens": 8, "temperature": 0.7},
+OWN = {  # the model's own lengths, and at which temperatures and strength of the plan it is fluent; chosen on valid
+    "": {"min_new_tokens": 40, "max_new_tokens": 512, "prompt_tokens": 48, "temperature": 0.7, "plan_strength": 0.75},
+    "prior": {"min_new_tokens": 8, "temperature": 0.6},
 }
 SAID = ("code", "share", "grams", "markers", "place")
+TRAINING = ("token_head.", "prior.")  # parts of training only
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 
 
@@ -33,7 +34,7 @@ def main(writer: Path, study: Path, card_file: Path, out: Path) -> None:
         for name in ("config.json", "generation_config.json", *(() if part else TOKENIZER)):
             shutil.copy(writer / part / name, out / part / name)
         weights = load_file(writer / part / "model.safetensors")
-        halves = {name: weight.to(torch.float16) for name, weight in weights.items() if "token_head" not in name}
+        halves = {name: weight.to(torch.float16) for name, weight in weights.items() if not name.startswith(TRAINING)}
         save_file(halves, out / part / "model.safetensors", metadata={"format": "pt"})
         path = out / part / "generation_config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | own, indent=2, sort_keys=True) + "\n")

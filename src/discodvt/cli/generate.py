@@ -66,6 +66,9 @@ def generate(
     plan_temperature: Annotated[
         float | None, typer.Option(help="Sampling temperature of plans; default: the model's, or 1.")
     ] = None,
+    plan_strength: Annotated[
+        float | None, typer.Option(help="How firmly the text follows its plan, 0: not; default: the model's, or 1.")
+    ] = None,
     repetition_penalty: Annotated[
         float | None, typer.Option(help="Above 1 lowers tokens already used; default: the model's, or 1.")
     ] = None,
@@ -114,7 +117,7 @@ def generate(
     options: dict[str, Any] = {
         "min_tokens": min_tokens, "max_tokens": max_tokens, "min_codes": min_codes, "max_codes": max_codes,
         "top_p": top_p, "top_k": top_k, "min_p": min_p, "temperature": temperature,
-        "plan_temperature": plan_temperature, "words": words,
+        "plan_temperature": plan_temperature, "plan_strength": plan_strength, "words": words,
         "repetition_penalty": repetition_penalty,
     }  # fmt: skip
     params = SamplingParams(greedy=greedy, **{name: value for name, value in options.items() if value is not None})

@@ -29,11 +29,12 @@ class Latent:
         self.tokens_per_code = 2**conv_layers
 
     @torch.inference_mode()
-    def __call__(self, plan: Sequence[int], length: int) -> Tensor:
-        """Codes to h^z [length, D]; positions past the plan carry the latent of padding codes."""
+    def __call__(self, plan: Sequence[int], length: int, *, strength: float | None = None) -> Tensor:
+        """Codes to h^z [length, D], times `strength`; positions past the plan carry the latent of padding codes."""
         needed = -(-length // self.tokens_per_code) + 1  # one code beyond, so that the cut edge is never seen
         codes = [*plan, *[self.num_codes] * needed][:needed]
         states = F.embedding(torch.tensor(codes, device=self._embedding.device), self._embedding).t()[None]  # [1, E, L]
         for weight, bias in self._convolutions:
             states = F.relu(F.conv_transpose1d(states, weight, bias, stride=2, padding=1))
-        return F.linear(states[0, :, :length].t(), *self._projection)
+        latent = F.linear(states[0, :, :length].t(), *self._projection)
+        return latent if strength is None else latent * strength

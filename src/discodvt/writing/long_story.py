@@ -120,7 +120,8 @@ class LongDraft(StoryDraft):
         else:
             window.fewest = window.most = size * (len(self.plan) - 1) - window.start
         window.plan = self.plan
-        window.latent = latent(self.plan, window.start + window.most)[window.start :]
+        strength = window.params.plan_strength
+        window.latent = latent(self.plan, window.start + window.most, strength=strength)[window.start :]
 
     def take(self, window: StoryDraft) -> None:
         """Add what a window has written since."""

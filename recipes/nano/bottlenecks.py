@@ -1,11 +1,12 @@
 """The five bottlenecks compared: same backbone, stories, steps and number of codes, two seeds (docs/experiments.md).
 
-usage: python recipes/nano/bottlenecks.py CORPUS OUT [--backbone runs/nano/backbone --seeds 0 1 --only bits fsq]
+usage: python recipes/nano/bottlenecks.py CORPUS OUT [--backbone DIR --seeds 0 1 --only bits fsq --stages codes]
 
-CORPUS is annotated; a few thousand stories will do. For each seed and bottleneck the stage `codes`, then the generator
-under codes that stay, so that the second stage is the same for all. Writes OUT/BOTTLENECK-SEED/, and prints a table of
-the last validation figures, means over the seeds with their values. What is finished is skipped and what was stopped
-is resumed, so the command can be repeated. `discodvt bench train` has the step times.
+CORPUS is annotated; a few thousand stories will do. For each seed and bottleneck the stage `codes`, where words are
+predicted from the latent alone, then the generator under codes that stay, which is the same training for all. Writes
+OUT/BOTTLENECK-SEED/STAGE/, and prints a table of the last validation figures: means over seeds, and each value. What is
+finished is skipped and what was stopped is resumed, so the command can be repeated. About 1 minute of a core for each
+`codes`, 10 for each `generator`. Step times are rows of `discodvt bench train`.
 """
 
 import json
@@ -35,13 +36,11 @@ CODES = {
     "validation.every_steps": 30,
     "run.save_every_steps": 60,
 }
-GENERATOR = {
-    "run.steps": 60,
-    "optimizer.warmup_steps": 10,
-    "optimizer.learning_rate": 2e-3,
+GENERATOR = {  # fewer steps than this leave a pretrained model deaf to its plan
+    "batch.stories_per_step": 16,
+    "batch.stories_per_micro_batch": 16,
+    "run.steps": 300,
     "loss.relation": 0.5,
-    "validation.every_steps": 60,
-    "run.save_every_steps": 30,
 }
 NO_PROBABILITIES = {"loss.batch_entropy": 0.0, "loss.position_entropy": 0.0, "relaxation.noise_free": 0.0}
 ONE_OF_K = {"model.code_logit_gain": 4.0, "watchdog.restart_dead_codes": True}
@@ -72,10 +71,10 @@ def figures(run: Path) -> dict[str, float]:
     return next(row for row in reversed(rows) if row["kind"] == "valid")
 
 
-def table(out: Path, names: list[str], seeds: list[int]) -> str:
+def table(out: Path, names: list[str], seeds: list[int], stages: list[str]) -> str:
     """A row for each bottleneck and stage."""
     lines = ["| | " + " | ".join(FIGURES) + " |", "|---" * (1 + len(FIGURES)) + "|"]
-    for stage in ("codes", "generator"):
+    for stage in stages:
         for name in names:
             found = [figures(out / f"{name}-{seed}" / stage) for seed in seeds]
             cells = []
@@ -93,12 +92,16 @@ if __name__ == "__main__":
     parser.add_argument("--backbone", default="runs/nano/backbone")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--only", nargs="+", choices=OWN, default=list(OWN))
+    parser.add_argument("--stages", nargs="+", choices=("codes", "generator"), default=["codes", "generator"])
     given = parser.parse_args()
-    for seed in given.seeds:
-        for name in given.only:
-            directory = given.out / f"{name}-{seed}"
-            shared = {"seed": seed, "data.corpus": str(given.corpus)}
-            own = {"model.init": given.backbone, "model.bottleneck": name} | OWN[name]
-            run("codes", directory / "codes", shared | CODES | own)
-            run("generator", directory / "generator", shared | GENERATOR | {"model.init": str(directory / "codes")})
-    print(table(given.out, given.only, given.seeds))
+    for stage in given.stages:
+        for seed in given.seeds:
+            for name in given.only:
+                directory = given.out / f"{name}-{seed}"
+                settings: dict[str, Any] = {"seed": seed, "data.corpus": str(given.corpus)}
+                if stage == "codes":
+                    settings |= CODES | {"model.init": given.backbone, "model.bottleneck": name} | OWN[name]
+                else:
+                    settings |= GENERATOR | {"model.init": str(directory / "codes")}
+                run(stage, directory / stage, settings)
+    print(table(given.out, given.only, given.seeds, given.stages))

@@ -29,15 +29,15 @@ SMOL = {"vocab_size": 49152, "hidden_size": 576, "num_hidden_layers": 30, "num_a
 SHARPNESS = 4.0  # standard deviation of a random model's logits: nuclei as small as those of a trained one
 
 
-def random_writer(directory: Path, shape: dict[str, int], *, planned: bool) -> Path:
-    """A random model in a directory, in half precision; its last norm is scaled to make it sure of itself."""
+def random_writer(directory: Path, shape: dict[str, int], *, planned: bool, half: bool = True) -> Path:
+    """A random model in a directory, in half precision or not; its last norm is scaled to make it sure of itself."""
     torch.manual_seed(0)
     model: Any = _bart(shape) if "d_model" in shape else _llama(shape)
     if planned:
         model = DiscoDVT.from_bart(model, conv_channels=256, relation_width=64)
         prior = PlanPrior(PlanPriorConfig.from_backbone_config(model.config.backbone, max_codes=40))
         prior.half().save_pretrained(directory / "prior")
-    model.half().save_pretrained(directory)
+    (model.half() if half else model).save_pretrained(directory)
     _tokenizer(shape["vocab_size"]).save_pretrained(directory)
     return directory
 

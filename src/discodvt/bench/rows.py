@@ -48,13 +48,13 @@ def interleave(
 ) -> list[list[float]]:
     """Seconds of each work in each round; the works take turns and the order turns too, so noise falls on all alike.
 
-    After so many seconds no further round is begun. `time.process_time` as the clock leaves out what others compute,
+    After so many seconds of the clock no further round is begun. `time.process_time` leaves out what others compute,
     `cpu_seconds` counts commands that were run to their end too.
     """
     taken: list[list[float]] = [[] for _ in works]
-    ends = None if seconds is None else time.monotonic() + seconds
+    ends = None if seconds is None else clock() + seconds
     for turn in range(rounds):
-        if turn and ends is not None and time.monotonic() > ends:
+        if turn and ends is not None and clock() > ends:
             break
         order = range(len(works)) if turn % 2 == 0 else reversed(range(len(works)))
         for which in order:

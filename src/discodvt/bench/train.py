@@ -2,6 +2,7 @@
 
 import resource
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +23,7 @@ from discodvt.discourse.labels import LABELS
 from discodvt.errors import WorkFailed
 from discodvt.model import DiscoDVT
 from discodvt.model.backbones import new_backbone
+from discodvt.model.bottlenecks import BOTTLENECKS
 from discodvt.training.feeds import Noise, StoryFeed
 from discodvt.training.stages import Counts, Objective
 from discodvt.training.stages.reconstruct import LatentObjective, RelationLoss, TemperatureSchedule
@@ -86,13 +88,24 @@ def bench_train(corpus: Path | None = None, *, rounds: int = 5, scale: float = 1
         memory = [_peak_memory(name, planned=planned, scale=scale) for planned in (True, False)]
         peaks = " and ".join(f"{peak / 2**20:,.0f}" for peak in memory)
         yield ratio_row(f"peak memory, {name}", memory[:1], memory[1:], note=f"{peaks} MiB")
+    yield from _bottlenecks(rounds, scale)
     yield _padding(corpus)
     from discodvt.bench.prefetch import prefetch_row  # which takes its steps from here
 
     yield prefetch_row(rounds=3 * rounds, scale=scale)
 
 
-def make_step(name: str, *, planned: bool, scale: float) -> Callable[[], None]:
+def _bottlenecks(rounds: int, scale: float) -> Iterator[BenchRow]:
+    """A step of the causal model with each of the bottlenecks, against the first, in CPU time."""
+    first, *others = BOTTLENECKS
+    for name in others if "causal" in WORKLOADS else ():
+        steps = [make_step("causal", planned=True, scale=scale, bottleneck=each) for each in (name, first)]
+        interleave(steps, 1)
+        taken = interleave(steps, rounds, clock=time.process_time)
+        yield ratio_row(f"step with {name} / with {first}, causal", *taken)
+
+
+def make_step(name: str, *, planned: bool, scale: float, bottleneck: str = "gumbel") -> Callable[[], None]:
     """A training step: collation, forward, backward, clip and AdamW; of DiscoDVT, or of its language model alone."""
     feed, rows, update = make_update(name, planned=planned, scale=scale)
     return lambda: update(feed.batch(rows, step=0))
@@ -107,15 +120,16 @@ def make_update(name: str, *, planned: bool, scale: float) -> tuple[StoryFeed, R
     feed = StoryFeed(tokens, pad=1, mask=3, seed=0)
     rows = np.arange(len(tokens))
     if planned:
-        model = DiscoDVT.from_backbone(load.config, **load.sizes)
-        feed = replace(feed, noise=Noise(model.config.tokens_per_code, model.config.num_codes))
+        model = DiscoDVT.from_backbone(load.config, bottleneck=bottleneck, **load.sizes)
+        feed = replace(feed, noise=Noise(model.config.tokens_per_code, model.bottleneck.noise_width))
         stage = LatentObjective(model, RelationLoss(), temperature=TemperatureSchedule(0.9, 0.1, 0.0))
         stage.to(device).train()
         parameters, loss_of = list(stage.parameters()), partial(_stage_1_loss, stage, feed.counts(rows))
+        after: Callable[[], None] = partial(stage.after_step, lambda rows: rows)  # one process has nothing to gather
     else:
         plain = new_backbone(load.config).new_generator()
         torch.nn.Module.to(plain, device).train()
-        parameters, loss_of = list(plain.parameters()), partial(_plain_loss, plain)
+        parameters, loss_of, after = list(plain.parameters()), partial(_plain_loss, plain), lambda: None
     optimizer = torch.optim.AdamW(parameters, lr=1e-5, weight_decay=0.0, fused=True)
 
     def update(batch: Batch) -> None:
@@ -123,6 +137,7 @@ def make_update(name: str, *, planned: bool, scale: float) -> tuple[StoryFeed, R
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        after()
         if device.type == "cuda":
             torch.cuda.synchronize()
 

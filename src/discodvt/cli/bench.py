@@ -63,7 +63,7 @@ def generate(
     model: Model = None,
     rounds: Rounds = 3,
     scale: Scale = 1.0,
-    minutes: Annotated[float, typer.Option(min=0.0, help="Begin no further row after so many minutes.")] = 4.0,
+    minutes: Annotated[float, typer.Option(min=0.0, help="Begin no row after so many minutes of CPU time.")] = 6.0,
     json: Json = False,
 ) -> None:
     """Writing against Hugging Face and CTranslate2, int8, start-up, and stories that depend on their batch."""

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from discodvt.errors import BadRequest
 
 WINDOW = 16  # positions: caches grow by whole vector registers of float32
+LONE_STEP = 32  # by which the only window of a single row grows
 
 
 class Cache(ABC):
@@ -105,7 +106,7 @@ class KVStore:
     of a table, which `embedding_bag` adds up for all heads of all rows in one call, in the same order whatever stands
     beside a row. Matrix products, one for each head of each row, take up to three times as long. A new position of a
     row goes to lines of memory side by side, and a window that is begun moves nothing. All windows up to the longest
-    row's are read.
+    row's are read. A store of one row has one window: there it is calls that cost, and little is moved when it grows.
     """
 
     def __init__(
@@ -113,11 +114,11 @@ class KVStore:
     ) -> None:
         """So many heads of keys and values, each shared by queries / heads heads of queries; `length` is reserved."""
         self._shape, self._queries, self._scale = (layers, heads, width), queries, width**-0.5
-        self._like, self.rows, self.length = like, rows, WINDOW
-        self._room = whole_windows(length) // WINDOW
-        self._sums_of = 0  # how many rows the sums are made for
-        self._keys, self._values = self._places()
-        self._fit()
+        self._like, self.rows, self.length = like, 0, 0  # no rows yet
+        self._keys: tuple[Tensor, ...] = ()
+        self._values: tuple[Tensor, ...] = ()
+        self._move(rows, 1 if rows == 1 else length)
+        self._fit(1)
 
     def mask(self, places: Any) -> Tensor:
         """What the position of each row (a number, or a tensor [B]) may see: [B, 1, length]."""
@@ -132,10 +133,10 @@ class KVStore:
     def fill(self, layer: int, row: int, keys: Tensor, values: Tensor) -> None:
         """Keep the first keys and values [H, S, D / H] of a row."""
         heads, count, width = keys.shape
-        windows = whole_windows(count) // WINDOW
-        padding = (0, 0, 0, windows * WINDOW - count)
+        windows = -(-count // self._window)
+        padding = (0, 0, 0, windows * self._window - count)
         for kept, states in ((self._keys[layer].transpose(3, 4), keys), (self._values[layer], values)):
-            kept[:windows, row] = F.pad(states, padding).view(heads, windows, WINDOW, width).transpose(0, 1)
+            kept[:windows, row] = F.pad(states, padding).view(heads, windows, self._window, width).transpose(0, 1)
 
     def row(self, layer: int, row: int) -> tuple[Tensor, Tensor]:
         """Keys and values [H, length, D / H] of a row."""
@@ -143,18 +144,17 @@ class KVStore:
         keys, values = (each[: self._windows, row].transpose(0, 1).flatten(1, 2) for each in kept)
         return keys, values
 
-    @staticmethod
-    def split(places: Any) -> tuple[Any, Any]:
+    def split(self, places: Any) -> tuple[Any, Any]:
         """The window of positions, a number or a tensor, and the place inside it."""
-        return places // WINDOW, places % WINDOW
+        return places // self._window, places % self._window
 
     def attend(self, layer: int, query: Tensor, mask: Tensor) -> Tensor:
         """One query [B, H, D / H] of each of the first rows to what it reads [B, D]; mask [B, 1, length]."""
         count, heads, width = query.shape
         if self._sums_of != count:
             self._sums_of, (self._key_sums, self._value_sums) = count, self._sums(count)
-        repeated = query.repeat(1, 1, self._windows)  # for each window
-        scores = self._key_sums(self._keys[layer].view(-1, WINDOW), repeated.view(-1))
+        repeated = query if self._windows == 1 else query.repeat(1, 1, self._windows)  # for each window
+        scores = self._key_sums(self._keys[layer].view(-1, self._window), repeated.reshape(-1))
         weights = torch.add(mask, scores.view(count, heads, self.length), alpha=self._scale).softmax(2)
         return self._value_sums(self._values[layer].view(-1, width), weights.view(-1)).view(count, -1)
 
@@ -166,34 +166,32 @@ class KVStore:
         """Make room for so many rows of such a length."""
         if rows <= self.rows and length <= self.length:
             return
-        before, old_rows, old_windows = (*self._keys, *self._values), self.rows, self._windows
-        self.length = max(whole_windows(length), self.length)
-        if rows > self.rows or self._windows > self._room:
-            if rows > self.rows:
-                self.rows = max(rows, 2 * self.rows)  # so that few moves are needed
-            if self._windows > self._room:
-                self._room = max(self._windows, 2 * self._room)
-            self._keys, self._values = self._places()
-            for old, kept in zip(before, (*self._keys, *self._values), strict=True):
-                kept[:old_windows, :old_rows] = old[:old_windows]
-        self._fit()
+        if rows > self.rows:
+            self._move(max(rows, 2 * self.rows), max(length, self._room))  # twice as many, so that few moves are needed
+        elif length > self._room:
+            self._move(self.rows, length if self.rows == 1 else 2 * length)
+        self._fit(max(length, self.length))
 
-    @property
-    def _windows(self) -> int:
-        return self.length // WINDOW
-
-    def _places(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """Room for keys and for values, of each layer."""
+    def _move(self, rows: int, room: int) -> None:
+        """Take room for so many rows of so many positions, and bring there what is kept."""
         layers, heads, width = self._shape
-        rows = (layers, self._room, self.rows, heads)
-        keys, values = (_zeros((*rows, *size), self._like) for size in ((width, WINDOW), (WINDOW, width)))
-        return keys.unbind(), values.unbind()
+        kept = [[self.row(layer, row) for row in range(self.rows)] for layer in range(layers)]
+        self._room = whole_windows(max(room, self.length), LONE_STEP)
+        self.rows, self._window = rows, self._room if rows == 1 else WINDOW
+        size = (layers, self._room // self._window, rows, heads)
+        self._keys = _zeros((*size, width, self._window), self._like).unbind()
+        self._values = _zeros((*size, self._window, width), self._like).unbind()
+        for layer, states in enumerate(kept):
+            for row, (keys, values) in enumerate(states):
+                self.fill(layer, row, keys, values)
 
-    def _fit(self) -> None:
-        """Masks of this length: row r is a view of a step from 0 to minus infinity that begins r later."""
+    def _fit(self, length: int) -> None:
+        """Whole windows, and masks of them: row r is a view of a step from 0 to minus infinity that begins r later."""
+        self.length = whole_windows(length, self._window)
+        self._windows = self.length // self._window
         edge = torch.cat([self._like.new_zeros(self.length), self._like.new_full((self.length,), float("-inf"))])
         self._masks = edge.unfold(0, self.length, 1)
-        self._sums_of = 0
+        self._sums_of = 0  # how many rows the sums are made for
 
     def _sums(self, count: int) -> "list[_WeightedSums]":
         """For so many rows, those over the numbers of a key, window by window, and those over positions."""
@@ -202,7 +200,7 @@ class KVStore:
         blocks = torch.arange(count * heads, **whole).repeat_interleave(self._queries // heads)  # of each query's head
         windows = torch.arange(self._windows, **whole) * (self.rows * heads)
         parts = blocks[:, None] + windows  # [B * H, windows]
-        return [_WeightedSums(parts, width, bag=width), _WeightedSums(parts, WINDOW, bag=self.length)]
+        return [_WeightedSums(parts, width, bag=width), _WeightedSums(parts, self._window, bag=self.length)]
 
 
 class _WeightedSums:
@@ -226,6 +224,6 @@ def _zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
     return torch.from_numpy(np.zeros(shape, dtype=np.float32)).to(like.dtype)
 
 
-def whole_windows(length: int) -> int:
+def whole_windows(length: int, window: int = WINDOW) -> int:
     """The length, filled up to whole windows."""
-    return -(-length // WINDOW) * WINDOW
+    return -(-length // window) * window

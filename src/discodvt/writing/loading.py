@@ -6,7 +6,6 @@ can run all of them. Only the last imports transformers, which would double the 
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from tokenizers import Tokenizer

@@ -134,7 +134,7 @@ class RowsCache(Cache):
         return self._forward(ids, places - lengths[:, None], places, latent, self._masks(places, window, dtype))
 
     def _forward(self, ids: Tensor, told: Tensor, places: Tensor, latent: Tensor | None, masks: Any) -> Tensor:
-        """Ids, story positions and positions [B, S] of the rows of the store, and what they see, to states [B, S, D]."""
+        """Ids, story positions and positions [B, S] of the rows of the store, what they see, to states [B, S, D]."""
         states: Tensor = self._engine.backbone.run(
             self._engine.generator,
             ids,

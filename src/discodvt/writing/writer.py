@@ -196,7 +196,8 @@ class StoryWriter:
             draft.story.follow(draft, plan)
             return
         draft.plan = plan
-        draft.latent = None if self.latent is None else self.latent(plan, draft.most, strength=draft.params.plan_strength)
+        if self.latent is not None:
+            draft.latent = self.latent(plan, draft.most, strength=draft.params.plan_strength)
 
     def story(self, draft: StoryDraft) -> Story:
         """The story of a draft that is done."""

@@ -30,6 +30,18 @@ def test_a_causal_step_is_held_to_its_layers(monkeypatch):
     assert step.ratio > 1
 
 
+def test_steps_with_all_bottlenecks_are_compared(monkeypatch):
+    """Each makes a whole step, what follows the update included: codes of VQ move, and others have no such state."""
+    small = bench._llama(16, 2, 2, 50, posterior_layers=1, num_codes=8, code_width=8, conv_channels=8, relation_width=4)
+    monkeypatch.setattr(bench, "WORKLOADS", {"causal": small})
+    moved = []
+    monkeypatch.setattr(bench.LatentObjective, "after_step", lambda self, gather: moved.append(self.model.bottleneck))
+    rows = list(bench._bottlenecks(1, 0.5))
+    assert [row.name.split()[2] for row in rows] == ["straight-through", "bits", "vq", "fsq"]
+    assert all(row.promise == "reported" and row.ratio > 0 for row in rows)
+    assert len({type(each) for each in moved}) == 5
+
+
 def test_the_causal_shape_has_the_posterior_of_the_recipe():
     layers = read_recipe(Path(__file__).parents[3] / "recipes" / "nano" / "codes.toml").model.posterior_layers
     assert bench.WORKLOADS["causal"].sizes["posterior_layers"] == layers

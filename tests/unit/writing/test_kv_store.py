@@ -46,11 +46,14 @@ def test_a_row_has_the_same_bits_alone_in_company_and_after_growth():
     filled(alone, [20])
     expected = attended(alone, 0, [20], queries[:1])[0]
     store = KVStore(1, HEADS, WIDTH, queries=HEADS, rows=1, length=20, like=torch.zeros(0))
+    filled(store, [20])
+    assert torch.equal(attended(store, 0, [20], queries[:1])[0], expected)
+    store.ensure(3, 1)  # no longer a single row: its windows are cut into smaller ones
+    assert torch.equal(attended(store, 0, [20], queries[:1])[0], expected)
     filled(store, [20, 7, 3 * WINDOW])
     assert store.rows >= 3
-    assert store.length == 3 * WINDOW
     assert torch.equal(attended(store, 0, [20, 7, 3 * WINDOW], queries)[0], expected)
-    store.ensure(9, 5 * WINDOW + 1)
+    store.ensure(9, 9 * WINDOW + 1)
     assert torch.equal(attended(store, 0, [20, 7, 3 * WINDOW], queries)[0], expected)
     store.move_row(0, 2)
     moved = attended(store, 0, [20, 7, 20], queries[[0, 1, 0]])

@@ -181,6 +181,29 @@ def test_a_model_keeps_a_temperature_and_a_penalty_of_its_own(directory, writer,
     assert own.write("Ann", max_tokens=30).text != writer.write("Ann", max_tokens=30).text
 
 
+def test_a_model_keeps_a_strength_of_its_plans(directory, writer, tmp_path):
+    shutil.copytree(directory, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"plan_strength": 0.4}))
+    own = StoryWriter.from_pretrained(tmp_path)
+    asked = {"plan": (3, 1, 4, 1), "min_tokens": 20, "max_tokens": 30, "greedy": True}
+    weaker = own.write("Ann", **asked).text
+    assert weaker == writer.write("Ann", plan_strength=0.4, **asked).text != writer.write("Ann", **asked).text
+    assert own.write("Ann", plan_strength=1, **asked).text == writer.write("Ann", **asked).text
+    ids = writer.tokenizer("Ann", return_tensors="pt")
+    lengths = {"do_sample": False, "min_new_tokens": 20, "max_new_tokens": 30}
+    written = own.model.write(ids["input_ids"], ids["attention_mask"], torch.tensor([asked["plan"]]), **lengths)
+    assert own.tokenizer.decode(written[0], skip_special_tokens=True).strip().startswith(weaker)
+
+
+def test_without_strength_the_plan_is_not_heard(writer):
+    asked = {"min_tokens": 20, "max_tokens": 30, "greedy": True}
+    heard = {writer.write("Ann", plan=plan, **asked).text for plan in ((3, 1, 4, 1), (2, 2, 2, 2))}
+    unheard = {writer.write("Ann", plan=plan, plan_strength=0, **asked).text for plan in ((3, 1, 4, 1), (2, 2, 2, 2))}
+    assert len(heard) == 2
+    assert len(unheard) == 1
+
+
 def test_the_plan_of_a_story_is_the_posteriors(writer):
     text = "Once there was a fox. He lost his hat."
     ids = writer.tokenizer(" " + text, add_special_tokens=False).input_ids

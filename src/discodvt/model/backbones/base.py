@@ -77,7 +77,7 @@ class Backbone(ABC):
         return embedded
 
     def embed_with(self, generator: Any, ids: Tensor, place: Tensor, latent: Tensor | None) -> Tensor:
-        """Tokens [B, S] to embeddings [B, S, D], the latent added; `place` [B, S] are story positions, negative: none."""
+        """Tokens [B, S] to embeddings [B, S, D], the latent added; story positions `place`, negative: none."""
         embedded = self.embed(generator, ids)
         if latent is None:
             return embedded

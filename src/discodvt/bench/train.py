@@ -107,11 +107,13 @@ def _bottlenecks(rounds: int, scale: float) -> Iterator[BenchRow]:
 
 def make_step(name: str, *, planned: bool, scale: float, bottleneck: str = "gumbel") -> Callable[[], None]:
     """A training step: collation, forward, backward, clip and AdamW; of DiscoDVT, or of its language model alone."""
-    feed, rows, update = make_update(name, planned=planned, scale=scale)
+    feed, rows, update = make_update(name, planned=planned, scale=scale, bottleneck=bottleneck)
     return lambda: update(feed.batch(rows, step=0))
 
 
-def make_update(name: str, *, planned: bool, scale: float) -> tuple[StoryFeed, Rows, Callable[[Batch], None]]:
+def make_update(
+    name: str, *, planned: bool, scale: float, bottleneck: str = "gumbel"
+) -> tuple[StoryFeed, Rows, Callable[[Batch], None]]:
     """A feed, its rows, and what a step does with a batch of them."""
     load = WORKLOADS[name]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

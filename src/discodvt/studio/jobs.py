@@ -12,6 +12,7 @@ from discodvt.web.access import HttpError
 KEPT_SECONDS = 300.0
 MOST_KEPT = 1_000
 PING_SECONDS = 15.0
+MOST_AT_ONCE = 100  # events of one send, about 30 KB
 ENDS = ("stopped", "error", "chosen")
 
 
@@ -48,18 +49,32 @@ class Job:
         self._grown.set()
         self._grown = asyncio.Event()
 
-    async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, Event] | None]:
-        """Events with their numbers from the one behind `after` on, as they come; None where long nothing came."""
+    async def batches(self, after: int = 0) -> AsyncIterator[tuple[int, list[Event]]]:
+        """The events behind `after` as they come, what is there at a time; none where long nothing came."""
         while True:
-            while after < len(self.events):
-                after += 1
-                yield after, self.events[after - 1]
-            if self.ended_at is not None:
+            if found := self.events[after : after + MOST_AT_ONCE]:
+                yield after, found
+                after += len(found)
+            elif self.ended_at is not None:
                 return
-            try:
-                await asyncio.wait_for(self._grown.wait(), PING_SECONDS)
-            except TimeoutError:
+            else:
+                try:
+                    await asyncio.wait_for(self._grown.wait(), PING_SECONDS)
+                except TimeoutError:
+                    yield after, []
+
+    async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, Event] | None]:
+        """Events one by one with their numbers; None where long nothing came."""
+        async for first, found in self.batches(after):
+            if not found:
                 yield None
+            for number, event in enumerate(found, first + 1):
+                yield number, event
+
+    async def as_sse(self, after: int = 0) -> AsyncIterator[bytes]:
+        """Events as a client reads them. One that is behind gets much in one piece: that is what a send costs."""
+        async for first, found in self.batches(after):
+            yield b"".join(event.as_sse(number) for number, event in enumerate(found, first + 1)) or b": ping\n\n"
 
 
 class Jobs:

@@ -1,7 +1,7 @@
 """Routes under `/api`. Places of a plan are counted from 0; what is not known is refused with its name."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from statistics import fmean
 from typing import Annotated, Any, TypeVar
 
@@ -181,8 +181,4 @@ def started(job: Job, accept: str) -> Response:
 
 
 def _stream(job: Job, after: int) -> StreamingResponse:
-    async def pieces() -> AsyncIterator[bytes]:
-        async for found in job.follow(after):
-            yield b": ping\n\n" if found is None else found[1].as_sse(found[0])
-
-    return StreamingResponse(pieces(), media_type="text/event-stream", headers={"x-job": job.id})
+    return StreamingResponse(job.as_sse(after), media_type="text/event-stream", headers={"x-job": job.id})

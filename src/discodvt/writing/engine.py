@@ -196,7 +196,7 @@ class KVStore:
     def _sums(self, count: int) -> "list[_WeightedSums]":
         """For so many rows, those over the numbers of a key, window by window, and those over positions."""
         _, heads, width = self._shape
-        whole = {"device": self._like.device, "dtype": torch.int32}
+        whole: dict[str, Any] = {"device": self._like.device, "dtype": torch.int32}
         blocks = torch.arange(count * heads, **whole).repeat_interleave(self._queries // heads)  # of each query's head
         windows = torch.arange(self._windows, **whole) * (self.rows * heads)
         parts = blocks[:, None] + windows  # [B * H, windows]

@@ -115,6 +115,7 @@ class KVStore:
         """So many heads of keys and values, each shared by queries / heads heads of queries; `length` is reserved."""
         self._shape, self._queries, self._scale = (layers, heads, width), queries, width**-0.5
         self._like, self.rows, self.length = like, 0, 0  # no rows yet
+        self._sums_of = 0  # how many rows the sums are made for
         self._keys: tuple[Tensor, ...] = ()
         self._values: tuple[Tensor, ...] = ()
         self._move(rows, 1 if rows == 1 else length)
@@ -191,12 +192,12 @@ class KVStore:
         self._windows = self.length // self._window
         edge = torch.cat([self._like.new_zeros(self.length), self._like.new_full((self.length,), float("-inf"))])
         self._masks = edge.unfold(0, self.length, 1)
-        self._sums_of = 0  # how many rows the sums are made for
+        self._sums_of = 0
 
     def _sums(self, count: int) -> "list[_WeightedSums]":
         """For so many rows, those over the numbers of a key, window by window, and those over positions."""
         _, heads, width = self._shape
-        whole = {"device": self._like.device, "dtype": torch.int32}
+        whole: dict[str, Any] = {"device": self._like.device, "dtype": torch.int32}
         blocks = torch.arange(count * heads, **whole).repeat_interleave(self._queries // heads)  # of each query's head
         windows = torch.arange(self._windows, **whole) * (self.rows * heads)
         parts = blocks[:, None] + windows  # [B * H, windows]

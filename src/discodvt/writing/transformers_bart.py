@@ -84,7 +84,7 @@ class BartRowsCache(RowsCache):
         self._hidden[row, :length] = 0.0
         states = model.encoder(input_ids=ids).last_hidden_state
         kept = self._prompts
-        kept.shape, kept.rows, kept.window = tuple(self._hidden.shape), slice(row, row + 1), length
+        kept.shape, kept.rows, kept.window = (self._rows, self._hidden.shape[1]), slice(row, row + 1), length
         kept.places = torch.arange(length, device=ids.device)[None]
         for number, layer in enumerate(model.decoder.layers):
             heads = (1, length, layer.encoder_attn.num_heads, -1)

@@ -204,9 +204,11 @@ class KeptRows(cache_utils.Cache):
 
     def of_rows(self, rows: slice) -> cache_utils.Cache:
         """Keys and values of these rows as transformers keeps those of prompts."""
-        layers = [cache_utils.DynamicLayer() for _ in self._kept]
-        for number, layer in enumerate(layers):
+        layers: list[Any] = []
+        for number in range(len(self._kept)):
+            layer: Any = cache_utils.DynamicLayer()  # type: ignore[no-untyped-call]
             layer.keys, layer.values = (kept[rows] for kept in self._kept[number])
+            layers.append(layer)
         return cache_utils.Cache(layers=layers)
 
     def grow(self, rows: int, length: int) -> None:

@@ -16,7 +16,7 @@ from discodvt.model.backbones import new_backbone
 from discodvt.model.configuration import WithBackbone
 from discodvt.model.generation import keep_settings
 
-PROJECTION_SCALE = 0.5  # of the latent over that of the embeddings, at first: heard, but not deafening
+PROJECTION_SCALE = 0.2  # of the latent over that of the embeddings, at first: a pretrained generator bears that
 
 
 class CVAEConfig(WithBackbone):
@@ -27,6 +27,7 @@ class CVAEConfig(WithBackbone):
     posterior_layers: int | None = None
     separator_token_id: int | None = None
     latent_dimensions: int = 64
+    state_scale: float = 1.0  # of what the readers say, so that z begins with a common size for any backbone
 
 
 class BartCVAE(AroundBackbone):
@@ -59,7 +60,21 @@ class BartCVAE(AroundBackbone):
         with torch.no_grad():  # z is of unit variance: each position gets the sum of its dimensions
             scale = PROJECTION_SCALE * model.backbone.embedding_scale(model.generator)
             nn.init.normal_(model.latent.projection.weight, std=scale / model.config.latent_dimensions**0.5)
+            model.config.state_scale = model._fitted_scale()
         return model
+
+    def _fitted_scale(self) -> float:
+        """For states of size 1: where a reader ends in a norm of large weights, z would drown the words at first."""
+        ids = torch.randint(self.config.backbone.vocab_size, (4, 64), generator=torch.Generator().manual_seed(0)).to(
+            self.device
+        )
+        was_training = self.posterior.training
+        states = self.backbone.read(self.posterior.eval(), ids, torch.ones_like(ids))
+        self.posterior.train(was_training)
+        return 1 / float(states.float().square().mean().sqrt().clamp(min=1e-6))
+
+    def _read(self, reader: nn.Module, ids: Tensor, mask: Tensor) -> Tensor:
+        return self.backbone.read(reader, ids, mask) * self.config.state_scale
 
     def _init_weights(self, module: nn.Module) -> None:
         """New parts keep their own initialisation; the readers and the generator see to theirs."""
@@ -68,15 +83,15 @@ class BartCVAE(AroundBackbone):
         self, story_ids: Tensor, story_mask: Tensor, prompt_ids: Tensor, prompt_mask: Tensor, noise: Tensor
     ) -> LatentOutput:
         """Stories and prompts [B, T] to posterior, prior, z and KL; noise [B, Z] of zeros gives the posterior mean."""
-        story = self.backbone.read(self.posterior, story_ids, story_mask)
-        prompt = self.backbone.read(self.prompt_reader, prompt_ids, prompt_mask)
+        story = self._read(self.posterior, story_ids, story_mask)
+        prompt = self._read(self.prompt_reader, prompt_ids, prompt_mask)
         found: LatentOutput = self.latent(story, story_mask, prompt, prompt_mask, noise)
         return found
 
     @torch.no_grad()
     def draw(self, prompt_ids: Tensor, prompt_mask: Tensor, noise: Tensor) -> Tensor:
         """z [B, Z] of the prior, from noise [B, Z]: one draw for a whole story."""
-        states = self.backbone.read(self.prompt_reader, prompt_ids, prompt_mask)
+        states = self._read(self.prompt_reader, prompt_ids, prompt_mask)
         return self.latent.draw(states, prompt_mask, noise)
 
     def summed_nll(

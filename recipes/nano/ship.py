@@ -19,8 +19,8 @@ from discodvt import StoryWriter
 
 PROMPTS = ("The fox who lost his hat", "Once upon a time, there was a little girl named Lily.")
 OWN = {  # the model's own lengths, and at which temperatures and strength of the plan it is fluent; chosen on valid
-    "": {"min_new_tokens": 40, "max_new_tokens": 512, "prompt_tokens": 48, "temperature": 0.7, "plan_strength": 0.75},
-    "prior": {"min_new_tokens": 8, "temperature": 0.6},
+    "": {"min_new_tokens": 40, "max_new_tokens": 512, "prompt_tokens": 48, "temperature": 0.7, "plan_strength": 0.6},
+    "prior": {"min_new_tokens": 8, "temperature": 0.5},
 }
 SAID = ("code", "share", "grams", "markers", "place")
 TRAINING = ("token_head.", "prior.")  # parts of training only

@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 .PHONY: story test check docs clean
 
 story: .venv/story.ready
-	@$(BIN)/discodvt generate --show-plan "$$PROMPT"
+	@$(BIN)/discodvt generate --show-plan --best-of 8 "$$PROMPT"
 
 test: .venv/dev.ready
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal

@@ -9,7 +9,8 @@ from rich.terminal_theme import SVG_EXPORT_THEME
 
 from discodvt.discourse import Annotator
 from discodvt.report.terminal import AnnotationView, PlanView
-from discodvt.writing import StoryWriter
+from discodvt.writing import Request, SamplingParams, StoryWriter
+from discodvt.writing.candidates import write_best
 
 
 def draw(name: str, shown: RenderableType, *, title: str, width: int) -> None:
@@ -22,5 +23,6 @@ def draw(name: str, shown: RenderableType, *, title: str, width: int) -> None:
 text = (files("discodvt") / "assets" / "sample_story.txt").read_text(encoding="utf-8")
 draw("story", AnnotationView(text, Annotator().annotate(text)), title="discodvt annotate --show", width=124)
 
-story = StoryWriter.from_pretrained().write("The fox who lost his hat", seed=0)
+asked = [Request("The fox who lost his hat")]
+(story,) = write_best(StoryWriter.from_pretrained(), asked, SamplingParams(), candidates=8)
 draw("plan", PlanView(story), title="make story", width=80)

@@ -1,6 +1,7 @@
 """Put a trained writer into the package: half precision, its own settings, a card with unselected stories.
 
 usage: python recipes/nano/ship.py runs/nano/writer runs/nano/meanings recipes/nano/card.md [OUT]
+       python recipes/nano/ship.py recipes/nano/card.md    (only the card of what is in the package)
 
 The card is written by hand (data, compute, held-out figures, limits); the stories are added here. Of the code study
 (`discodvt codes study`) what its pages say of a code goes along.
@@ -27,7 +28,7 @@ TRAINING = ("token_head.", "prior.")  # parts of training only
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 
 
-def main(writer: Path, study: Path, card_file: Path, out: Path) -> None:
+def ship(writer: Path, study: Path, card_file: Path, out: Path) -> None:
     shutil.rmtree(out, ignore_errors=True)
     for part, own in OWN.items():
         (out / part).mkdir(parents=True, exist_ok=True)
@@ -41,6 +42,11 @@ def main(writer: Path, study: Path, card_file: Path, out: Path) -> None:
     entries = json.loads((study / "codes.json").read_text(encoding="utf-8"))["codes"]
     meanings = {"codes": [{name: entry[name] for name in SAID} for entry in entries]}
     (out / "codes.json").write_text(json.dumps(meanings, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_card(card_file, out)
+
+
+def write_card(card_file: Path, out: Path) -> None:
+    """README.md of the storyteller: the card, the notice and what it writes now."""
     notice = ["## License of the model it starts from", "", NOTICE.rstrip(), ""]
     card = [card_file.read_text(encoding="utf-8").rstrip(), "", *notice, "## Ten unselected stories", ""]
     storyteller = StoryWriter.from_pretrained(out)
@@ -53,4 +59,6 @@ def main(writer: Path, study: Path, card_file: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, (*sys.argv[1:], "src/discodvt/assets/storyteller")[:4]))
+    target = Path("src/discodvt/assets/storyteller")
+    given = [Path(word) for word in sys.argv[1:]]
+    write_card(given[0], target) if len(given) == 1 else ship(*(*given, target)[:4])

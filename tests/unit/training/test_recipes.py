@@ -95,6 +95,7 @@ def test_errors_between_sections_come_along_with_those_within(tmp_path):
         (["stage=warm-start", "loss.relation=0.1"], "loss.relation: not for warm-start"),
         (["model.bottleneck=magic"], "model.bottleneck: .*choose one of gumbel"),
         (["model.bottleneck=bits", "model.num_codes=6"], "model.num_codes: 6 codes are no power of two"),
+        (["model.tune=generator", "loss.prior=0.1"], "loss.prior: codes stay as they are"),
         (["nonsense"], "section.key=value"),
         (["stage.x=1"], "is a value"),
     ],

@@ -301,6 +301,8 @@ class LatentRecipe(TunedRecipe):
             kind = bottleneck_class(self.model.bottleneck)
         except ValueError as error:
             return [*wrong, f"model.bottleneck: {error}"]
+        if self.loss.prior > 0 and self.model.tune == "generator":
+            wrong.append("loss.prior: codes stay as they are with model.tune = generator; set it to 0")
         problem = kind.problem(self.model.num_codes, self.model.code_levels)
         wrong += [f"model.num_codes: {problem}"] if problem else []
         return wrong + self._unsuited(kind, f"{self.model.bottleneck} codes")

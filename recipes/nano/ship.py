@@ -20,9 +20,10 @@ from discodvt import StoryWriter
 
 PROMPTS = ("The fox who lost his hat", "Once upon a time, there was a little girl named Lily.")
 OWN = {  # the model's own lengths, and at which temperatures and strength of the plan it is fluent; chosen on valid
-    "": {"min_new_tokens": 40, "max_new_tokens": 512, "prompt_tokens": 48, "temperature": 0.7, "plan_strength": 0.6},
+    "": {"min_new_tokens": 40, "max_new_tokens": 512, "prompt_tokens": 48, "temperature": 0.7},
     "prior": {"min_new_tokens": 8, "temperature": 0.5},
 }
+PLAN_STRENGTH = 0.6
 SAID = ("code", "share", "grams", "markers", "place")
 TRAINING = ("token_head.", "prior.")  # parts of training only
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
@@ -39,6 +40,9 @@ def ship(writer: Path, study: Path, card_file: Path, out: Path) -> None:
         save_file(halves, out / part / "model.safetensors", metadata={"format": "pt"})
         path = out / part / "generation_config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | own, indent=2, sort_keys=True) + "\n")
+    config = out / "config.json"
+    settings = json.loads(config.read_text()) | {"plan_strength": PLAN_STRENGTH}
+    config.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n")
     entries = json.loads((study / "codes.json").read_text(encoding="utf-8"))["codes"]
     meanings = {"codes": [{name: entry[name] for name in SAID} for entry in entries]}
     (out / "codes.json").write_text(json.dumps(meanings, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -20,7 +20,8 @@ from discodvt.training.assembly import Recipe
 from discodvt.training.run import train
 
 KILLED = """
-import os, signal, sys
+import os, signal, sys, torch
+torch.set_num_threads(1)  # as these tests do
 from discodvt.storage import locate
 from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train

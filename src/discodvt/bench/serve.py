@@ -72,7 +72,10 @@ def _requests(count: int) -> list[Request]:
 
 def _settings(writer: StoryWriter, tokens: int, *, forced: bool = False) -> dict[str, Any]:
     """Lengths of a story of so many subwords: the plan is no longer than it needs."""
-    codes = {"min_codes": 1, "max_codes": max(1, tokens // writer.latent.tokens_per_code)} if writer.latent else {}
+    codes = {}
+    if writer.latent:
+        needed = max(1, tokens // writer.latent.tokens_per_code)
+        codes = {"min_codes": 1, "max_codes": min(needed, writer.lengths.max_codes)}
     return {"max_tokens": tokens, **({"min_tokens": tokens} if forced else {}), **codes}
 
 

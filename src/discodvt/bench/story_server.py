@@ -117,7 +117,7 @@ class StoryServer:
         writing.close()
         top, _, rest = answer.partition(b"\r\n\r\n")
         if not top.startswith((b"HTTP/1.1 200", b"HTTP/1.1 202")):
-            raise WorkFailed(f"{path}: the server answered {answer[:200]!r}")
+            raise WorkFailed(f"{path}: the server answered {top[:12]!r} {rest[:200]!r}")
         return _unchunked(rest) if b"transfer-encoding: chunked" in top.lower() else rest
 
 

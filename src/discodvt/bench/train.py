@@ -90,9 +90,10 @@ def bench_train(corpus: Path | None = None, *, rounds: int = 5, scale: float = 1
         yield ratio_row(f"peak memory, {name}", memory[:1], memory[1:], note=f"{peaks} MiB")
     yield from _bottlenecks(rounds, scale)
     yield _padding(corpus)
-    from discodvt.bench.prefetch import prefetch_row  # which takes its steps from here
+    if "causal" in WORKLOADS:
+        from discodvt.bench.prefetch import prefetch_row  # which takes its steps from here
 
-    yield prefetch_row(rounds=3 * rounds, scale=scale)
+        yield prefetch_row(rounds=3 * rounds, scale=scale)
 
 
 def _bottlenecks(rounds: int, scale: float) -> Iterator[BenchRow]:

@@ -142,9 +142,11 @@ class GridRun:
                 for last in step.output.glob("last-*"):  # of a finished run nothing will be resumed
                     shutil.rmtree(last)
             log = self._log(step)
-            took = {"seconds": round(seconds, 1)} | read_json(log.with_suffix(CPU))
+            took, cpu = {"seconds": round(seconds, 1)}, log.with_suffix(CPU)
+            if cpu.exists():  # else the disk of the step was full
+                took |= read_json(cpu)
+                cpu.unlink()
             write_json(self.plan.out / TIMES, read_times(self.plan.out) | {log.stem: took})
-            log.with_suffix(CPU).unlink(missing_ok=True)
             return GridEvent("done", step, seconds)
         code = each.process.exitcode
         killed = f"killed by signal {-code}" if code is not None and code < 0 else ""

@@ -88,6 +88,7 @@ class DiscoDVTConfig(WithBackbone):
     num_relations: int = PAPER.num_relations
     relation_width: int = PAPER.relation_width
     posterior_scale: float = 1.0  # of the posterior's states, so that logits of codes begin with a common size
+    plan_strength: float = 1.0  # what the latent is multiplied by in writing, not in training
     latent_scale: float = 1.0  # of the latent, so that weights of common size make one that suits small embeddings
 
     def __post_init__(self, **kwargs: Any) -> None:

@@ -314,9 +314,7 @@ class DiscoDVT(AroundBackbone):
         if plan is not None:
             check_plan(plan, self.config.num_codes)
             told = before if self.config.is_encoder_decoder else 1  # symbols at story positions, before the first new
-            strength = getattr(self.generation_config, "plan_strength", None)
-            latent = self.latent(plan, told + longest)
-            kwargs |= more | {"decoder_latent": latent if strength is None else latent * strength}
+            kwargs |= more | {"decoder_latent": self.latent(plan, told + longest) * self.config.plan_strength}
         return super().generate(ids, attention_mask=mask, **kwargs)  # type: ignore[misc]  # wants tensors for modules
 
     def write(self, prompt_ids: Tensor, prompt_mask: Tensor, plan: Tensor | None = None, **settings: Any) -> Tensor:

@@ -63,7 +63,7 @@ def load_writer(source: str | Path | None, device: torch.device, *, int8: bool, 
         model_defaults=SamplingParams(
             temperature=generation.get("temperature") or 1.0,
             repetition_penalty=generation.get("repetition_penalty") or 1.0,
-            plan_strength=1.0 if generation.get("plan_strength") is None else generation["plan_strength"],
+            plan_strength=config.get("plan_strength", 1.0),
             plan_temperature=(checkpoint.prior.generation.get("temperature") or 1.0) if checkpoint.prior else 1.0,
         ),
         int8=int8,

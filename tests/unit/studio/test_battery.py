@@ -4,7 +4,9 @@ Routes are read off the application, so that one that is added is tried too. Inc
 """
 
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from fastapi.routing import iter_route_contexts
 from unit.web.asking import JSON, Answer, ask, raw, running
 from unit.writing.toy_writer import save_writer
 
+from discodvt.studio.database import NAME
 from discodvt.studio.projects import Projects
 from discodvt.studio.scribe import Scribe
 from discodvt.studio.server import make_studio
@@ -77,9 +80,11 @@ def no_work(monkeypatch: pytest.MonkeyPatch, data: Path) -> Iterator[None]:
     assert kept(data) == before
 
 
-def kept(data: Path) -> dict[Path, bytes]:
-    """All files but the index that SQLite's readers share in memory."""
-    return {path: path.read_bytes() for path in data.rglob("*") if path.is_file() and not path.name.endswith("-shm")}
+def kept(data: Path) -> tuple[list[str], set[Path]]:
+    """What the projects' file says, and the other files but the locks of servers."""
+    with closing(sqlite3.connect(data / NAME)) as projects:
+        said = list(projects.iterdump())
+    return said, {path for path in data.rglob("*") if not path.name.startswith((NAME, "server-"))}
 
 
 def doors(shell: Shell) -> Doors:

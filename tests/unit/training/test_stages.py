@@ -111,7 +111,13 @@ def test_codes_without_probabilities_have_no_entropy_and_open_as_they_were_saved
 
 def test_counts_are_what_the_sums_run_over():
     batch, counts = feed().batch(np.arange(4), step=None), feed().counts(np.arange(4))
-    assert counts == {"tokens": int((batch["labels"] != -100).sum()), "stories": 4, "pairs": len(batch["relations"])}
+    lengths = (batch["labels"] != -100).sum(1)
+    assert counts == {
+        "tokens": int(lengths.sum()),
+        "stories": 4,
+        "pairs": len(batch["relations"]),
+        "codes": sum(-(-length // 8) for length in lengths.tolist()),
+    }
     assert counts["pairs"] == 6
 
 

@@ -183,7 +183,7 @@ def test_a_model_keeps_a_temperature_and_a_penalty_of_its_own(directory, writer,
 
 def test_a_model_keeps_a_strength_of_its_plans(directory, writer, tmp_path):
     shutil.copytree(directory, tmp_path, dirs_exist_ok=True)
-    path = tmp_path / "generation_config.json"
+    path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"plan_strength": 0.4}))
     own = StoryWriter.from_pretrained(tmp_path)
     asked = {"plan": (3, 1, 4, 1), "min_tokens": 20, "max_tokens": 30, "greedy": True}

@@ -3,10 +3,12 @@
 import json
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
@@ -16,6 +18,7 @@ from contract.reader import Reader, fits_sideways, serious_faults, style
 from unit.web.asking import running
 from unit.writing.toy_writer import CODES, save_writer
 
+from discodvt.studio.database import NAME
 from discodvt.studio.projects import Projects
 from discodvt.studio.server import make_studio
 from discodvt.web.access import make_access
@@ -52,6 +55,15 @@ class Studio:
     @property
     def origin(self) -> str:
         return f"http://127.0.0.1:{self.port}/"
+
+    def kill_at_a_draft(self) -> None:
+        """As soon as something of a story that is being written is on the disk: a browser would be too late."""
+        with closing(sqlite3.connect(self.directory / NAME)) as projects:
+            for _ in range(20_000):
+                if projects.execute("SELECT count(*) FROM drafts").fetchone()[0]:
+                    break
+                time.sleep(0.005)
+        self.kill()
 
     def kill(self) -> None:
         assert self.process is not None
@@ -225,9 +237,7 @@ def test_all_versions_are_there_after_the_server_was_killed(reader: Reader, stud
     page.select_option("#length", "40")
     page.fill("#prompt", "Something that is never done")
     page.keyboard.press("Control+Enter")
-    page.locator("#stop:not([hidden])").wait_for()
-    page.locator("#story .seg").first.wait_for()
-    studio.kill()
+    studio.kill_at_a_draft()
     seen = story(page)
     studio.start()
     page = ready(reader.open(f"{studio.address}#{project}"))

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from discodvt.data.tokens import Ints
 
-_PURPOSES = ("codes", "words", "denoising", "latent")
+_PURPOSES = ("codes", "words", "denoising", "latent", "plan")
 
 
 def generator(purpose: str, *, seed: int, step: int, story: int) -> np.random.Generator:

@@ -29,7 +29,7 @@ from discodvt.data.tokens import Tokens, TokenSettings
 from discodvt.errors import BadRequest, DiscoError
 from discodvt.storage import RemotePath, local_copy, locate
 from discodvt.stored_weights import TRAINED, WHOLE
-from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed
+from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed, WeakPlans
 from discodvt.training.model_card import model_card
 from discodvt.training.stages import Feed, Objective, Stage
 from discodvt.training.weights import source_checkpoint, story_symbols
@@ -75,14 +75,14 @@ class Corpus:
     valid: Tokens
 
     def story_feeds(
-        self, *, seed: int, dropout: DropoutSchedule, noise: Noise | None = None
+        self, *, seed: int, dropout: DropoutSchedule, noise: Noise | None = None, weak_plans: WeakPlans | None = None
     ) -> tuple[StoryFeed, StoryFeed]:
         """Both splits as prompts and stories."""
         pad, mask = self.symbols.pad, self.tokenizer.mask_token_id
         if mask is None and dropout.rate > 0:
             raise BadRequest("word_dropout.rate: the tokenizer has no mask token to put in a word's place; set it to 0")
         train, valid = (
-            StoryFeed(tokens, pad, mask or pad, seed, dropout, noise) for tokens in (self.train, self.valid)
+            StoryFeed(tokens, pad, mask or pad, seed, dropout, noise, weak_plans) for tokens in (self.train, self.valid)
         )
         return train, valid
 

@@ -1,4 +1,5 @@
-"""Prompts and stories as batches, with what training does to them at a step: words dropped, noise for the codes."""
+"""Prompts and stories as batches, with what training does to them at a step: words dropped, noise for the codes,
+plans weakened."""
 
 import math
 from dataclasses import dataclass, field
@@ -38,6 +39,17 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
+class WeakPlans:
+    """A strength for the plans of a share of the stories, drawn between the weakest and 1; of as many codes as that
+    the plan is the story's own."""
+
+    tokens_per_code: int
+    num_codes: int
+    share: float
+    weakest: float
+
+
+@dataclass(frozen=True, slots=True)
 class StoryFeed:
     """Prompts and stories; while training, words dropped from the decoder input and Gumbel noise for the codes."""
 
@@ -47,6 +59,7 @@ class StoryFeed:
     seed: int
     word_dropout: DropoutSchedule = field(default_factory=DropoutSchedule)
     noise: Noise | None = None  # None: a stage without codes
+    weak_plans: WeakPlans | None = None  # None: plans are what the posterior reads
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -83,7 +96,21 @@ class StoryFeed:
             batch["decoder_ids"], _ = padded(dropped, self.pad)
         if self.noise is not None and step >= self.noise.from_step:
             batch["noise"] = self._draw(self.noise, rows, step, batch["story_ids"].shape[1])
+        if self.weak_plans is not None:
+            batch |= self._weaken(self.weak_plans, rows, step, batch["story_ids"].shape[1])
         return batch
+
+    def _weaken(self, plans: WeakPlans, rows: Rows, step: int, length: int) -> Batch:
+        """The strength of each story's plan [B], and random codes [B, L] where it loses its own, -1 elsewhere."""
+        strengths = np.empty((len(rows), 1), dtype=np.float32)
+        other = np.full((len(rows), -(-length // plans.tokens_per_code)), -1)
+        for place, row in enumerate(rows):
+            codes = -(-int(self.tokens.story_lengths[row]) // plans.tokens_per_code)
+            random = generator("plan", seed=self.seed, step=step, story=int(row))
+            strengths[place] = random.uniform(plans.weakest, 1) if random.random() < plans.share else 1
+            drawn = random.integers(plans.num_codes, size=codes)
+            other[place, :codes] = np.where(random.random(codes) < strengths[place], -1, drawn)
+        return {"plan_strength": torch.from_numpy(strengths[:, 0]), "other_codes": torch.from_numpy(other)}
 
     def _draw(self, noise: Noise, rows: Rows, step: int, length: int) -> torch.Tensor:
         """Gumbel noise [B, L, width], each story's its own whatever the batch around it."""

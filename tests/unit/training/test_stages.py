@@ -8,7 +8,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 from discodvt.data.batches import Batch
 from discodvt.data.tokens import Ragged, Tokens
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
-from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed
+from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed, WeakPlans
 from discodvt.training.loop import without_gradient
 from discodvt.training.stages import Objective
 from discodvt.training.stages.prior import PlanFeed, PriorObjective
@@ -39,10 +39,11 @@ def feed(**changes) -> StoryFeed:
     return StoryFeed(tokens(), **(settings | changes))
 
 
-def latent_objective(relation: float = 0.1, bottleneck: str = "gumbel") -> LatentObjective:
+def latent_objective(relation: float = 0.1, bottleneck: str = "gumbel", tune: str = "all") -> LatentObjective:
     torch.manual_seed(0)
     model = DiscoDVT.from_bart(SHAPE, **SIZES, bottleneck=bottleneck)
-    return LatentObjective(model, RelationLoss(relation=relation), temperature=TemperatureSchedule(0.8, 0.1, 0.0))
+    weights, temperature = RelationLoss(relation=relation), TemperatureSchedule(0.8, 0.1, 0.0)
+    return LatentObjective(model, weights, temperature=temperature, tune=tune)
 
 
 def stages() -> dict[str, tuple[Objective, Batch]]:
@@ -73,10 +74,14 @@ def test_every_trained_parameter_receives_gradient_and_the_rest_is_frozen_and_li
     assert {key.partition(".")[0] for key in frozen} == ({"relation_head"} if name == "warm-start" else set())
 
 
-@pytest.mark.parametrize("bottleneck", ["gumbel", "vq", "fsq"])
-def test_a_batch_may_be_cut_anywhere(bottleneck):
-    """Sums and gradients of four stories together and one by one: noise and dropout follow the story."""
-    stage, whole = latent_objective(bottleneck=bottleneck), feed()
+@pytest.mark.parametrize(
+    ("bottleneck", "tune"), [("gumbel", "all"), ("vq", "all"), ("fsq", "all"), ("gumbel", "generator")]
+)
+def test_a_batch_may_be_cut_anywhere(bottleneck, tune):
+    """Sums and gradients of four stories together and one by one: noise, dropout and weak plans follow the story."""
+    stage = latent_objective(bottleneck=bottleneck, tune=tune)
+    stage.freeze()
+    whole = feed(weak_plans=WeakPlans(8, 6, 0.8, 0.2) if tune == "generator" else None)
     gradients, totals = [], []
     for parts in ([np.arange(4)], [np.array([2]), np.array([0, 3]), np.array([1])]):
         stage.zero_grad()
@@ -85,7 +90,8 @@ def test_a_batch_may_be_cut_anywhere(bottleneck):
             output = stage(whole.batch(rows, step=3), 3)
             sum(term.weight * output.sums[key] for key, term in stage.terms.items()).backward()
             sums = {key: sums[key] + output.sums[key].item() for key in sums}
-        gradients.append({key: parameter.grad.clone() for key, parameter in stage.named_parameters()})
+        trained = ((key, each) for key, each in stage.named_parameters() if each.requires_grad)
+        gradients.append({key: parameter.grad.clone() for key, parameter in trained})
         totals.append(sums)
     assert totals[0] == pytest.approx(totals[1], rel=1e-5)
     for key, gradient in gradients[0].items():
@@ -125,6 +131,37 @@ def test_validation_is_free_of_chance():
     batch = feed().batch(np.arange(4), step=None)
     assert "noise" not in batch
     assert "decoder_ids" not in batch
+
+
+def test_a_weak_plan_has_as_many_of_its_own_codes_as_it_is_strong():
+    weak = feed(weak_plans=WeakPlans(1, 6, 0.8, 0.2))
+    batches = [weak.batch(np.arange(4), step=step) for step in range(200)]
+    strengths = torch.cat([batch["plan_strength"] for batch in batches])
+    assert 0.2 <= strengths.min() < 0.25
+    assert (strengths < 1).float().mean() == pytest.approx(0.8, abs=0.05)
+    lengths = (batches[0]["labels"] != -100).sum(1)
+    own = torch.stack([(batch["other_codes"] < 0).sum(1) for batch in batches]) - (lengths.max() - lengths)
+    shares = (own / lengths).flatten()
+    assert (shares - strengths).mean().abs() < 0.01
+    assert torch.corrcoef(torch.stack([shares, strengths]))[0, 1] > 0.8
+    assert "plan_strength" not in weak.batch(np.arange(4), step=None)
+
+
+def test_a_weak_plan_weakens_what_the_generator_gets_and_nothing_else():
+    stage = latent_objective(tune="generator").eval()
+    batch = feed(word_dropout=DropoutSchedule()).batch(np.arange(4), step=3)
+    plain, codes = stage(batch, 3), stage.model.plan(batch["story_ids"], batch["story_mask"])
+    own = torch.full_like(codes, -1)
+    same = stage(batch | {"plan_strength": torch.ones(4), "other_codes": own}, 3)
+    for key, value in plain.sums.items():
+        torch.testing.assert_close(same.sums[key], value)
+    silent = stage(batch | {"plan_strength": torch.zeros(4), "other_codes": own}, 3)
+    without = stage._reconstruction(batch, torch.zeros_like(stage.model.latent(codes, batch["story_ids"].shape[1])))
+    assert silent.sums["reconstruction"].item() == pytest.approx(without.item())
+    other = torch.where(codes < 6, (codes + 1) % 6, -1)
+    foreign = stage(batch | {"plan_strength": torch.ones(4), "other_codes": other}, 3)
+    assert foreign.sums["reconstruction"].item() != pytest.approx(plain.sums["reconstruction"].item(), rel=1e-4)
+    assert foreign.sums["relation"].item() == silent.sums["relation"].item() == plain.sums["relation"].item()
 
 
 def test_swapping_plans_changes_the_loss_and_only_by_the_plan():

@@ -22,7 +22,7 @@ from discodvt.model.discodvt import PosteriorOutput
 from discodvt.model.prior import Prior
 from discodvt.training import losses
 from discodvt.training.assembly import Corpus, Site
-from discodvt.training.feeds import DropoutSchedule, Noise
+from discodvt.training.feeds import DropoutSchedule, Noise, WeakPlans
 from discodvt.training.loop import step_seed
 from discodvt.training.parts import TunedRecipe, begin_part
 from discodvt.training.sharding import whole_weights
@@ -98,6 +98,19 @@ class Relaxation(Section):
         if self.min_temperature > self.temperature:
             raise ValueError(f"min_temperature {self.min_temperature} is above temperature {self.temperature}")
         return self
+
+
+class WeakPlanShare(Section):
+    """Plans the generator learns to distrust, so that it also writes well along plans that do not fit what it wrote."""
+
+    share: float = Field(default=0.0, ge=0, le=1, description="Stories with a weak plan")
+    min_strength: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Strength of such a plan, between this and 1: what its latent is multiplied by, and how many of its"
+        " codes are the story's own; the others are random",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +216,7 @@ class LatentObjective(Objective):
                 batch["story_ids"], batch["story_mask"], temperature=temperature, noise=batch.get("noise")
             )
         latent = reading.latent
-        sums = {"reconstruction": self._reconstruction(batch, latent)}
+        sums = {"reconstruction": self._reconstruction(batch, self._weakened(batch, reading))}
         if reading.probabilities is not None:
             sums["entropy"] = losses.code_entropy(reading.probabilities, reading.mask).sum()
             if "batch_entropy" in self.terms:
@@ -227,6 +240,13 @@ class LatentObjective(Objective):
             other = model.latent(reading.codes.roll(1, 0), latent.shape[1])
             tallies["swapped"] = self._swapped(batch, other, own=sums["reconstruction"])
         return StageOutput(sums, tallies)
+
+    def _weakened(self, batch: Batch, reading: PosteriorOutput) -> Tensor:
+        """The latent the generator gets: that of the plan, or a weaker one with some codes that are not the story's."""
+        if "plan_strength" not in batch:
+            return reading.latent
+        codes = torch.where(batch["other_codes"] < 0, reading.codes, batch["other_codes"])
+        return self.model.latent(codes, reading.latent.shape[1]) * batch["plan_strength"][:, None, None]
 
     def _reconstruction(self, batch: Batch, latent: Tensor) -> Tensor:
         decoder_ids = batch.get("decoder_ids", batch["story_ids"])
@@ -291,6 +311,7 @@ class LatentRecipe(TunedRecipe):
     loss: CodeLoss = CodeLoss()
     relaxation: Relaxation = Relaxation()
     word_dropout: WordDropout = WordDropout()
+    weak_plans: WeakPlanShare = WeakPlanShare()
     watchdog: WatchdogLimits = WatchdogLimits()
 
     objective: ClassVar[type[LatentObjective]] = LatentObjective
@@ -303,6 +324,8 @@ class LatentRecipe(TunedRecipe):
             return [*wrong, f"model.bottleneck: {error}"]
         if self.loss.prior > 0 and self.model.tune == "generator":
             wrong.append("loss.prior: codes stay as they are with model.tune = generator; set it to 0")
+        if self.weak_plans.share > 0 and self.model.tune != "generator":
+            wrong.append("weak_plans.share: for codes that stay; set model.tune=generator, or weak_plans.share=0")
         problem = kind.problem(self.model.num_codes, self.model.code_levels)
         wrong += [f"model.num_codes: {problem}"] if problem else []
         return wrong + self._unsuited(kind, f"{self.model.bottleneck} codes")
@@ -327,7 +350,11 @@ class LatentRecipe(TunedRecipe):
             model.config.tokens_per_code, model.bottleneck.noise_width, round(self.relaxation.noise_free * total)
         )
         dropout = DropoutSchedule.over(total, self.word_dropout)
-        train, valid = corpus.story_feeds(seed=self.seed, dropout=dropout, noise=noise)
+        weak, config = self.weak_plans, model.config
+        weak_plans = WeakPlans(config.tokens_per_code, config.num_codes, weak.share, weak.min_strength)
+        train, valid = corpus.story_feeds(
+            seed=self.seed, dropout=dropout, noise=noise, weak_plans=weak_plans if weak.share else None
+        )
         fades = self.loss.token_prediction_until
         source = site.last or self.model.init
         prior = None

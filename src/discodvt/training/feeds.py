@@ -40,13 +40,12 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class WeakPlans:
-    """A strength for the plans of a share of the stories, drawn between the weakest and 1; of as many codes as that
-    the plan is the story's own."""
+    """Plans of a share of the stories get a strength, drawn between two; as large a part of their codes is kept."""
 
     tokens_per_code: int
     num_codes: int
     share: float
-    weakest: float
+    strengths: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class StoryFeed:
         for place, row in enumerate(rows):
             codes = -(-int(self.tokens.story_lengths[row]) // plans.tokens_per_code)
             random = generator("plan", seed=self.seed, step=step, story=int(row))
-            strengths[place] = random.uniform(plans.weakest, 1) if random.random() < plans.share else 1
+            strengths[place] = random.uniform(*plans.strengths) if random.random() < plans.share else 1
             drawn = random.integers(plans.num_codes, size=codes)
             other[place, :codes] = np.where(random.random(codes) < strengths[place], -1, drawn)
         return {"plan_strength": torch.from_numpy(strengths[:, 0]), "other_codes": torch.from_numpy(other)}

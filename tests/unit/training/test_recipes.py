@@ -96,6 +96,7 @@ def test_errors_between_sections_come_along_with_those_within(tmp_path):
         (["model.bottleneck=magic"], "model.bottleneck: .*choose one of gumbel"),
         (["model.bottleneck=bits", "model.num_codes=6"], "model.num_codes: 6 codes are no power of two"),
         (["model.tune=generator", "loss.prior=0.1"], "loss.prior: codes stay as they are"),
+        (["weak_plans.min_strength=0.7"], "min_strength 0.7 is above max_strength 0.6"),
         (["weak_plans.share=0.5"], r"weak_plans\.share: for codes that stay"),
         (["nonsense"], "section.key=value"),
         (["stage.x=1"], "is a value"),

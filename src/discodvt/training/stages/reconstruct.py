@@ -108,9 +108,16 @@ class WeakPlanShare(Section):
         default=0.1,
         ge=0,
         le=1,
-        description="Strength of such a plan, between this and 1: what its latent is multiplied by, and how many of its"
-        " codes are the story's own; the others are random",
+        description="Least strength of such a plan: what its latent is multiplied by, and the share of its codes that"
+        " are the story's own; the others are random",
     )
+    max_strength: float = Field(default=0.6, ge=0, le=1, description="Strengths are drawn between both")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min_strength > self.max_strength:
+            raise ValueError(f"min_strength {self.min_strength} is above max_strength {self.max_strength}")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +358,9 @@ class LatentRecipe(TunedRecipe):
         )
         dropout = DropoutSchedule.over(total, self.word_dropout)
         weak, config = self.weak_plans, model.config
-        weak_plans = WeakPlans(config.tokens_per_code, config.num_codes, weak.share, weak.min_strength)
+        weak_plans = WeakPlans(
+            config.tokens_per_code, config.num_codes, weak.share, (weak.min_strength, weak.max_strength)
+        )
         train, valid = corpus.story_feeds(
             seed=self.seed, dropout=dropout, noise=noise, weak_plans=weak_plans if weak.share else None
         )

@@ -180,8 +180,8 @@ def join(
     scorers: Mapping[str, Path],
     mode: Mode = "plot",
     candidates: int = 16,
-    shortest: int = SHORTEST,
-    longest: int = LONGEST,
+    min_tokens: int = SHORTEST,
+    max_tokens: int = LONGEST,
     max_pairs: int = 500,
     seed: int = 0,
     overwrite: bool = False,
@@ -200,8 +200,8 @@ def join(
     pairs = plots / "weights.parquet"
     if not pairs.is_file():
         raise BadRequest(f"{plots}: no weights.parquet in it; give a directory of `discodvt rescoring plots`")
-    config = {"scorers": list(scorers), "mode": mode, "candidates": candidates, "shortest": shortest}
-    config |= {"longest": longest, "max_pairs": max_pairs, "seed": seed}
+    config = {"scorers": list(scorers), "mode": mode, "candidates": candidates, "shortest": min_tokens}
+    config |= {"longest": max_tokens, "max_pairs": max_pairs, "seed": seed}
     weights_of = [Path(path) / "model.safetensors" for path in (plot_writer, story_writer, *scorers.values())]
     with open_stage(out, STAGE, config=config, inputs=[pairs, *weights_of], overwrite=overwrite) as stage:
         if not stage.complete:

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -36,6 +38,14 @@ def progress() -> "Progress":
         console=err,
         disable=not err.is_terminal,
     )
+
+
+@contextmanager
+def counting(called: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar, as what a stage is given to tell how much is done and how much there is in all."""
+    with progress() as bar:
+        task = bar.add_task(called, total=None, rate="")
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def print_json(value: Any) -> None:

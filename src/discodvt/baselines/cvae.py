@@ -112,11 +112,6 @@ class GaussianLatent(nn.Module):
         return latent.unsqueeze(1).expand(-1, length, -1)
 
 
-def active_units(means: Tensor, *, variance: float = ACTIVE_VARIANCE) -> int:
-    """Dimensions whose posterior mean differs between stories: means [N, Z]."""
-    return int((means.var(0) >= variance).sum()) if len(means) > 1 else 0
-
-
 @torch.no_grad()
 def mutual_information(posterior: Gaussian, noise: Tensor, *, rows: int = 64) -> float:
     """I(story; z) in nats: E ln q(z | y) - E ln q(z), q(z) the mixture over the N stories given; at most ln N.
@@ -128,24 +123,6 @@ def mutual_information(posterior: Gaussian, noise: Tensor, *, rows: int = 64) ->
     parts = (z[start : start + rows] for start in range(0, len(z), rows))
     mixture = [posterior.log_density(part.unsqueeze(1)).logsumexp(1) for part in parts]  # [rows, N] -> [rows]
     return float((own - torch.cat(mixture) + math.log(len(z))).mean())
-
-
-def importance_weighted_nll(log_likelihood: Tensor, log_prior: Tensor, log_posterior: Tensor) -> Tensor:
-    """-ln p(y | x) of each story [B], from S draws of z from q: ln p(y|z,x), ln p(z|x), ln q(z|y), each [S, B]."""
-    weights = log_likelihood + log_prior - log_posterior
-    return math.log(len(weights)) - weights.logsumexp(0)
-
-
-def latent_figures(posterior: Gaussian, kl: Tensor, noise: Tensor, *, threshold: float) -> dict[str, float]:
-    """What to log of a validation set: posterior, raw KL and noise [N, Z]."""
-    return {
-        "kl": float(kl.sum(-1).mean()),
-        "kl_floor": threshold * kl.shape[-1],
-        "dimensions_below_threshold": int((kl.mean(0) < threshold).sum()),
-        "active_units": active_units(posterior.mean),
-        "latent_dimensions": kl.shape[-1],
-        "mutual_information": mutual_information(posterior, noise),
-    }
 
 
 def latent_alarms(figures: dict[str, float], *, min_swap_gap: float, min_kl: float = 0.1) -> list[str]:

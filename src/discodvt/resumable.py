@@ -72,6 +72,15 @@ class ResumableOutput(ABC):
         self._clear()
         self._bring_back()
 
+    @contextmanager
+    def abandoned_if_wrong(self) -> Iterator[None]:
+        """Abandon the output where the work in this block finds the request to be wrong."""
+        try:
+            yield
+        except BadRequest:
+            self.abandon()
+            raise
+
     @abstractmethod
     def _content(self) -> list[Path]:
         """The work itself, without the files of the protocol."""

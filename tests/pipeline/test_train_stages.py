@@ -22,9 +22,9 @@ from discodvt.errors import WorkFailed
 from discodvt.model import DiscoDVT, PlanPrior
 from discodvt.stored_weights import weight_files
 from discodvt.training.assembly import Recipe, Site
-from discodvt.training.loop import validate
 from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train
+from discodvt.training.validation import validate
 from discodvt.writing import StoryWriter
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "tiny"

@@ -46,7 +46,7 @@ def fit(
     asked = dict(locals())
     from discodvt.evaluation.discourse.fit_stage import fit_classifier
 
-    show_events(fit_classifier(**asked), "fitting")
+    show_events(lambda progress: fit_classifier(**asked), "fitting")
 
 
 @app.command("score")

@@ -29,8 +29,8 @@ from discodvt.model.backbones import load_language_model
 from discodvt.model.prior import Prior, load_prior
 from discodvt.stored_settings import read_settings
 from discodvt.stored_weights import TRAINED, WHOLE
-from discodvt.training.loop import on_device
 from discodvt.training.stages.prior import PlanFeed, read_plans
+from discodvt.training.validation import on_device
 
 STORIES_PER_BATCH = 32
 STORIES_PER_SHARD = 16 * STORIES_PER_BATCH

@@ -25,7 +25,7 @@ from discodvt.checkpoints import Checkpoint, best_device
 from discodvt.corpus import read_examples
 from discodvt.data.subwords import Symbols, as_input
 from discodvt.errors import BadRequest
-from discodvt.model.backbones import Backbone, load_language_model, new_backbone
+from discodvt.model.backbones import Backbone, Prompt, load_language_model, new_backbone
 from discodvt.stored_settings import read_settings
 
 STAGE = "rescoring"
@@ -164,7 +164,7 @@ class PlotDrawer:
         found = []
         for plot in plots:
             told = torch.cat([torch.tensor([backbone.symbols.story_start]), plot])[None].to(self.device)
-            states = backbone.decode(self.model, ids, torch.ones_like(ids), told, None, use_cache=False)
+            states = backbone.decode(self.model, Prompt(ids, torch.ones_like(ids)), told, None, use_cache=False)
             labels = torch.cat([told[:, 1:], torch.full((1, 1), -100, device=self.device)], dim=1)
             nll = backbone.summed_loss(self.model, states.last_hidden_state, labels)
             found.append(-float(nll) / max(1, len(plot)))

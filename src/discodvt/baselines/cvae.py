@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from discodvt.baselines.scorers import masked_mean
+from discodvt.model.backbones import masked_mean
 
 MAX_LOG_VARIANCE = 8.0
 ACTIVE_VARIANCE = 0.01  # Burda et al. 2016

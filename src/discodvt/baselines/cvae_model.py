@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from discodvt.baselines.cvae import GaussianLatent, LatentOutput
 from discodvt.model.around_backbone import AroundBackbone
-from discodvt.model.backbones import new_backbone
+from discodvt.model.backbones import Prompt, new_backbone
 from discodvt.model.configuration import WithBackbone
 from discodvt.model.generation import keep_settings
 
@@ -60,18 +60,8 @@ class BartCVAE(AroundBackbone):
         with torch.no_grad():  # z is of unit variance: each position gets the sum of its dimensions
             scale = PROJECTION_SCALE * model.backbone.embedding_scale(model.generator)
             nn.init.normal_(model.latent.projection.weight, std=scale / model.config.latent_dimensions**0.5)
-            model.config.state_scale = model._fitted_scale()
+            model.config.state_scale = model.fitted_scale()
         return model
-
-    def _fitted_scale(self) -> float:
-        """For states of size 1: where a reader ends in a norm of large weights, z would drown the words at first."""
-        ids = torch.randint(self.config.backbone.vocab_size, (4, 64), generator=torch.Generator().manual_seed(0)).to(
-            self.device
-        )
-        was_training = self.posterior.training
-        states = self.backbone.read(self.posterior.eval(), ids, torch.ones_like(ids))
-        self.posterior.train(was_training)
-        return 1 / float(states.float().square().mean().sqrt().clamp(min=1e-6))
 
     def _read(self, reader: nn.Module, ids: Tensor, mask: Tensor) -> Tensor:
         return self.backbone.read(reader, ids, mask) * self.config.state_scale
@@ -99,9 +89,8 @@ class BartCVAE(AroundBackbone):
     ) -> Tensor:
         """Sum of -log p(y | z, x): the same latent at every position."""
         latent = self.latent.at_positions(z, decoder_ids.shape[1])
-        states = self.backbone.decode(
-            self.generator, prompt_ids, prompt_mask, decoder_ids, latent, use_cache=False
-        ).last_hidden_state
+        prompt = Prompt(prompt_ids, prompt_mask)
+        states = self.backbone.decode(self.generator, prompt, decoder_ids, latent, use_cache=False).last_hidden_state
         return self.backbone.summed_loss(self.generator, states, labels)
 
 

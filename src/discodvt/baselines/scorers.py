@@ -9,13 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from discodvt.model.backbones import masked_mean
+
 CHANGED, REAL = 0, 1  # the two labels
-
-
-def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
-    """Mean [B, D] of states [B, T, D] over the positions where mask [B, T] is true; zeros where it nowhere is."""
-    weights = mask.to(states.dtype).unsqueeze(-1)
-    return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
 
 
 class PlotScorer(nn.Module):

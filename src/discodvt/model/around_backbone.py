@@ -1,5 +1,8 @@
-"""What models around a language model have in common: its symbols and its embeddings are theirs."""
+"""What models around a language model have in common: its symbols and its embeddings, and a posterior beside it."""
 
+from typing import Any
+
+import torch
 from torch import nn
 from transformers import GenerationMixin, PreTrainedModel
 
@@ -8,10 +11,11 @@ from discodvt.model.backbones import Backbone
 
 
 class AroundBackbone(PreTrainedModel, GenerationMixin):
-    """A `generator` (the language model) and the `backbone` that says how to run it."""
+    """A `generator` (the language model), a `posterior` that reads stories, and the `backbone` that knows how."""
 
     backbone: Backbone
     generator: PreTrainedModel
+    posterior: PreTrainedModel
     supports_gradient_checkpointing = True
     _supports_sdpa = True
     _keys_to_ignore_on_load_missing = [r"generator\.final_logits_bias"]  # noqa: RUF012 (the type transformers declares)
@@ -28,3 +32,16 @@ class AroundBackbone(PreTrainedModel, GenerationMixin):
     def get_output_embeddings(self) -> nn.Module:
         head: nn.Module = self.generator.get_output_embeddings()
         return head
+
+    @torch.no_grad()
+    def fitted_scale(self) -> float:
+        """What brings the posterior's states to size 1, which differs between backbones.
+
+        Where it ends in a norm of large weights, codes would be certain before they have learned anything.
+        """
+        shape: Any = self.config
+        drawn = torch.randint(shape.backbone.vocab_size, (4, 64), generator=torch.Generator().manual_seed(0))
+        ids, was_training = drawn.to(self.device), self.posterior.training
+        states = self.backbone.read(self.posterior.eval(), ids, torch.ones_like(ids))
+        self.posterior.train(was_training)
+        return 1 / float(states.float().square().mean().sqrt().clamp(min=1e-6))

@@ -25,7 +25,7 @@ from discodvt.errors import BadRequest
 from discodvt.evaluation.metric import Floats, Ints
 from discodvt.executors import Executor, run_shards
 from discodvt.model import DiscoDVT
-from discodvt.model.backbones import load_language_model
+from discodvt.model.backbones import Prompt, load_language_model
 from discodvt.model.prior import Prior, load_prior
 from discodvt.stored_settings import read_settings
 from discodvt.stored_weights import TRAINED, WHOLE
@@ -230,9 +230,9 @@ def story_losses(
     generator = planner.generator if plain is None else plain
     for rows in in_order(length_keys(tokens.story_lengths, tokens.prompts.lengths), STORIES_PER_BATCH):
         batch = on_device(collate(tokens, rows, pad=planner.symbols.pad), device)
-        prompt, story = (batch["prompt_ids"], batch["prompt_mask"]), batch["story_ids"]
+        prompt, story = Prompt(batch["prompt_ids"], batch["prompt_mask"]), batch["story_ids"]
         latent = None if plans is None else _latent(planner, plans, rows, length=story.shape[1], device=device)
-        outputs = backbone.decode(generator, *prompt, story, latent, use_cache=False)
+        outputs = backbone.decode(generator, prompt, story, latent, use_cache=False)
         for row, states, labels in zip(rows, outputs.last_hidden_state, batch["labels"], strict=True):
             losses[row] = backbone.summed_loss(generator, states, labels)
     return losses

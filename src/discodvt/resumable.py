@@ -22,6 +22,7 @@ from discodvt.storage import RemotePath, remove, upload
 if TYPE_CHECKING:
     from discodvt.remote_lock import RemoteLock
 
+MANIFEST, REQUEST, LOCK, REPLACED = "manifest.json", "stage.json", ".lock", ".replaced"  # as `artefacts` has them
 TEMPORARY = ".partial"
 MOST_DIFFERENCES = 5  # named in an error
 
@@ -213,6 +214,11 @@ def replacing(final: Path) -> Iterator[Path]:
     with partial.open("rb+") as file:
         os.fsync(file.fileno())
     partial.replace(final)
+
+
+def request_of(stage: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a stage is asked for, as JSON keeps it."""
+    return {"stage": stage, "config": json.loads(json.dumps(dict(config)))}
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from discodvt.artefacts import file_hash, open_stage
 from discodvt.data.tokens import Ragged
+from discodvt.errors import BadRequest
 from discodvt.evaluation.codes.occurrences import spread, utilisation
 from discodvt.evaluation.comparison import compare_seeds
 from discodvt.evaluation.intervals import make_resampler, need_spread
@@ -22,7 +23,6 @@ from discodvt.evaluation.matching import Match, MatchedStories, StoryLine, match
 from discodvt.evaluation.metrics.repetition import LookBack
 from discodvt.evaluation.scores import Mode, evaluate_seeds
 from discodvt.executors import Place, open_executor
-from discodvt.resumable import read_json
 
 SCORES = "scores.json"
 PAIRS = "pairs.jsonl"
@@ -72,13 +72,17 @@ def evaluate_files(
     inputs = list(dict.fromkeys(path for paths in files.values() for path in paths))
     with open_stage(out, "evaluate", config=config, inputs=inputs, overwrite=overwrite) as stage:
         if not stage.complete:
-            with stage.abandoned_if_wrong():
+            try:
                 scores = _scores(pairs, seeds, settings | {"prompts": prompts}, place)
+            except BadRequest:
+                stage.abandon()
+                raise
             with stage.writing(PAIRS) as path:
                 _write_pairs(path, pairs)
             stage.write_json(SCORES, scores)
             stage.finish(stories=len(pairs.references), dropped=pairs.dropped, unused=pairs.unused)
-        return read_json(out / SCORES)
+        found: dict[str, Any] = json.loads((out / SCORES).read_text(encoding="utf-8"))
+        return found
 
 
 def trainings(stories: Path | Sequence[Path]) -> list[Path]:

@@ -22,8 +22,7 @@ import discodvt
 from discodvt.errors import BadRequest, first_line
 from discodvt.lengths import PAPER_MAX_TOKENS, Lengths
 from discodvt.storage import RemotePath, local_copy, locate
-from discodvt.stored_settings import check_sizes, read_generation, read_settings
-from discodvt.stored_tokenizer import open_tokenizer, read_tokenizer
+from discodvt.stored_files import check_sizes, open_tokenizer, read_generation, read_settings, read_tokenizer
 from discodvt.stored_weights import BASE, Part, PartWeights, Weights, weights_hash
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from discodvt.artefacts import file_hash
 from discodvt.errors import BadRequest
-from discodvt.stored_settings import read_settings
+from discodvt.stored_files import read_settings
 
 WHOLE = "model.safetensors"
 TRAINED = "trained.safetensors"

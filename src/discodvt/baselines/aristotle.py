@@ -19,14 +19,13 @@ from transformers import LogitsProcessorList, PreTrainedTokenizerBase
 from discodvt.artefacts import open_stage
 from discodvt.baselines.plots import VERB, source_text
 from discodvt.baselines.rescoring import NewVerbsOnly, ScoredPlot, TokenRescoring, best_plot, learn_weights
-from discodvt.baselines.scorer_model import ScorerModel
-from discodvt.baselines.scorers import PlotScorer, rescore_with
+from discodvt.baselines.scorers import PlotScorer, ScorerModel, rescore_with
 from discodvt.checkpoints import Checkpoint, best_device
 from discodvt.corpus import read_examples
 from discodvt.data.subwords import Symbols, as_input
 from discodvt.errors import BadRequest
 from discodvt.model.backbones import Backbone, Prompt, load_language_model, new_backbone
-from discodvt.stored_settings import read_settings
+from discodvt.stored_files import read_settings
 
 STAGE = "rescoring"
 SETTINGS = "rescoring.json"

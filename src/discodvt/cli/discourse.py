@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import typer
 
 from discodvt.cli import console
+from discodvt.cli.console import compared, interval, number, score_table
 from discodvt.cli.options import Against, Json, Match, Overwrite, Resamples, ResampleSeed
-from discodvt.cli.score_table import compared, interval, number, score_table
 from discodvt.cli.train import show_events
 
 app = typer.Typer(help="Judge the discourse of stories: relations and markers.", no_args_is_help=True)

@@ -7,8 +7,8 @@ import typer
 from rich.table import Table
 
 from discodvt.cli import console
+from discodvt.cli.console import compared, interval, number, score_table
 from discodvt.cli.options import Against, Json, Match, On, Overwrite, Resamples, ResampleSeed, Resources, Workers
-from discodvt.cli.score_table import compared, interval, number, score_table
 
 ARROWS = {"higher": " ↑", "lower": " ↓", "none": ""}
 

@@ -108,9 +108,9 @@ def power(
     json: Json = False,
 ) -> None:
     """Plan a study: how often its sign test would find a preference of this size, by simulated judges."""
-    from discodvt.judging.sign_test import decided_items_needed
     from discodvt.judging.simulation import Preference
     from discodvt.judging.simulation import power as power_of
+    from discodvt.judging.study_statistics import decided_items_needed
 
     preference = Preference(win, tie, fidelity)
     found = power_of(preference, items=items, judges=judges, studies=studies, seed=seed)

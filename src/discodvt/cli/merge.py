@@ -15,6 +15,6 @@ def merge(
     overwrite: Overwrite = False,
 ) -> None:
     """Merge what was trained into its base: a whole model that needs neither."""
-    from discodvt.training.merging import merge as merge_checkpoint
+    from discodvt.training.parts import merge as merge_checkpoint
 
     console.out.print(f"{merge_checkpoint(checkpoint, out, overwrite=overwrite)}: a whole model", highlight=False)

@@ -11,14 +11,13 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 from discodvt import __version__
 from discodvt.errors import BadRequest
 from discodvt.evaluation.intervals import Resampler, interval, make_resampler, replicate
-from discodvt.evaluation.metric import Direction, Floats, Metric, Unit
+from discodvt.evaluation.metric import Direction, Floats, MeanOverSeeds, Metric, Unit, over_seeds
 from discodvt.evaluation.metrics.bleu import bleu
 from discodvt.evaluation.metrics.distinct import distinct, length_corrected_distinct
 from discodvt.evaluation.metrics.jaccard import jaccard
 from discodvt.evaluation.metrics.ngrams import count_ngrams
 from discodvt.evaluation.metrics.repetition import LookBack, finish_rate, lengths, repetition
 from discodvt.evaluation.metrics.word_tokens import Text, WordTokens, intern, read_texts
-from discodvt.evaluation.seeds import MeanOverSeeds, over_seeds
 from discodvt.executors import Executor
 
 Mode: TypeAlias = Literal["paper", "modern"]

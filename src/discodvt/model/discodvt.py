@@ -27,11 +27,10 @@ from transformers.modeling_outputs import CausalLMOutputWithPast, Seq2SeqLMOutpu
 
 from discodvt.checkpoints import Checkpoint
 from discodvt.errors import BadRequest
-from discodvt.model.around_backbone import AroundBackbone
+from discodvt.model.around_backbone import AroundBackbone, check_plan, keep_settings, settle_lengths
 from discodvt.model.backbones import Prompt, load_language_model, new_backbone
 from discodvt.model.bottlenecks import new_bottleneck
 from discodvt.model.configuration import DiscoDVTConfig
-from discodvt.model.generation import check_plan, keep_settings, settle_lengths
 from discodvt.model.relation_head import RelationHead
 from discodvt.model.resampling import DownSampling, UpSampling
 from discodvt.stored_weights import holds_a_part

@@ -15,9 +15,9 @@ from transformers.models.bart.modeling_bart import BartDecoder, BartEncoder
 
 from discodvt.checkpoints import Checkpoint
 from discodvt.data.subwords import Symbols
+from discodvt.model.around_backbone import keep_settings, settle_lengths
 from discodvt.model.backbones import Prompt, new_backbone
 from discodvt.model.configuration import CausalPlanPriorConfig, PlanPriorConfig
-from discodvt.model.generation import keep_settings, settle_lengths
 
 
 class PlanPrior(PreTrainedModel, GenerationMixin):

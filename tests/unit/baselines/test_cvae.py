@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from discodvt.baselines.cvae import (
+from discodvt.baselines.cvae_model import (
     MAX_LOG_VARIANCE,
     Gaussian,
     GaussianHead,

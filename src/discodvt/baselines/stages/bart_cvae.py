@@ -15,15 +15,15 @@ from pydantic import Field
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from discodvt.baselines.cvae import (
+from discodvt.baselines.cvae_model import (
     ACTIVE_VARIANCE,
+    BartCVAE,
     Gaussian,
     Threshold,
     kl_penalty,
     latent_alarms,
     mutual_information,
 )
-from discodvt.baselines.cvae_model import BartCVAE
 from discodvt.checkpoints import Checkpoint
 from discodvt.config import LossValidation, NewBackbone, Section, WordDropout
 from discodvt.data.batches import Batch, Rows, in_order

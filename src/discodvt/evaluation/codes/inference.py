@@ -27,7 +27,7 @@ from discodvt.executors import Executor, run_shards
 from discodvt.model import DiscoDVT
 from discodvt.model.backbones import Prompt, load_language_model
 from discodvt.model.prior import Prior, load_prior
-from discodvt.stored_settings import read_settings
+from discodvt.stored_files import read_settings
 from discodvt.stored_weights import TRAINED, WHOLE
 from discodvt.training.stages.prior import PlanFeed, read_plans
 from discodvt.training.validation import on_device

@@ -1,5 +1,5 @@
-"""The small files of a checkpoint: its settings (`config.json`, `generation_config.json`), checked against the weights
-before a model is built, and its tokenizer, opened with or without transformers.
+"""The files of a checkpoint but its weights: found on the Hub; settings (`config.json`, `generation_config.json`),
+checked against the weights before a model is built; the tokenizer, opened with or without transformers.
 """
 
 import json
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
+_ON_THE_HUB = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _LAYERS = {  # keys of config.json, and where their layers are numbered in the weights
     "encoder_layers": re.compile(r"(?:^|\.)encoder\.layers\.(\d+)\."),
     "decoder_layers": re.compile(r"(?:^|\.)decoder\.layers\.(\d+)\."),
@@ -40,6 +41,18 @@ class Shapes(Protocol):
     def __iter__(self) -> Iterator[str]: ...
 
     def shape(self, name: str) -> tuple[int, ...]: ...
+
+
+def downloaded(name: str, revision: str | None = None, *, asked_by: str = "") -> Path:
+    """The directory of a model of the Hub, its pickles left out."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_ON_THE_HUB))
+    except (OSError, ValueError) as error:
+        what = f"{asked_by}{name}" + (f", revision {revision}" if revision else "")
+        reason = first_line(error)
+        raise BadRequest(f"{what}: neither a directory nor a model on the Hub that can be reached ({reason})") from None
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -90,7 +103,7 @@ def check_sizes(path: Path, config: dict[str, Any], weights: Shapes) -> None:
             raise BadRequest(f"{path}: {key} is {config[key]}; expected a divisor of d_model {config['d_model']}")
 
 
-_FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model", "vocab.txt")
+_TOKENIZERS = ("tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model", "vocab.txt")
 
 
 def open_tokenizer(source: str | Path) -> "PreTrainedTokenizerBase":
@@ -99,7 +112,7 @@ def open_tokenizer(source: str | Path) -> "PreTrainedTokenizerBase":
     from transformers import AutoTokenizer, BartTokenizer
 
     directory = Path(source)
-    if directory.is_dir() and not any((directory / name).exists() for name in _FILES):
+    if directory.is_dir() and not any((directory / name).exists() for name in _TOKENIZERS):
         raise BadRequest(f"{directory}: no tokenizer.json in it; copy the tokenizer's files into it")
     if (directory / "tokenizer.json").exists():
         read_tokenizer(directory / "tokenizer.json")

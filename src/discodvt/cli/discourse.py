@@ -39,7 +39,7 @@ def fit(
     shuffle_labels: Annotated[
         bool, typer.Option("--shuffle-labels", help="A control: learn from shuffled labels.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     overwrite: Overwrite = False,
 ) -> None:
     """Fit a relation classifier to the marker pairs of an annotated corpus; stopped, it resumes."""

@@ -40,7 +40,7 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Another name of this server; repeatable.")
     ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
     """Serve a study to judges until Ctrl-C; answers are kept as they come, judges can come back to their link."""
     from discodvt.judging.study_server import serve_study
@@ -51,7 +51,7 @@ def serve(
         port=port,
         allow_hosts=tuple(allow_host or ()),
         announce=lambda address: console.out.print(address, highlight=False),
-        open_browser=not no_browser,
+        open_browser=browser,
     )
 
 

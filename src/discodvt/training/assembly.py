@@ -199,8 +199,10 @@ class Recipe(LoopSettings):
         for source in self.sources:
             Checkpoint.open(source)
         tokenizer = self.open_tokenizer(last)
-        if last is None and self.model.init is not None:
-            self._check_room()
+        if last is None and self.model.init is not None:  # a new shape fits its recipe
+            problem = source_checkpoint(self.model).lengths.problem(self.data.prompt_tokens, self.data.story_tokens)
+            if problem:
+                raise BadRequest(f"data.story_tokens and data.prompt_tokens {problem}")
         symbols = story_symbols(self.model, tokenizer, last)
         lengths = (self.data.prompt_tokens, self.data.story_tokens)
         return Text(tokenizer, TokenSettings(symbols, *lengths, self.reads_prompts, self.reads_relations))
@@ -244,8 +246,7 @@ class Recipe(LoopSettings):
         remedy = f"go on with a lower one: `resume` `change` {lower}"
         if self.run.precision != "float32":
             remedy += ", or in float32: `resume` `change` run.precision=float32"
-        facts = {"frozen": frozen}
-        return Stage(objective, order, train, valid, total, describe, remedy=remedy, facts=facts, **more)
+        return Stage(objective, order, train, valid, total, describe, remedy=remedy, facts={"frozen": frozen}, **more)
 
     def total(self, stories: int) -> int:
         """Length of the run in steps; of an epoch, whole steps only."""
@@ -263,12 +264,6 @@ class Recipe(LoopSettings):
             lengths["min_new_tokens"] = self.writing.min_tokens
         for name, value in lengths.items():
             setattr((stage.around or stage.objective.model).generation_config, name, value)
-
-    def _check_room(self) -> None:
-        """Refuse lengths a checkpoint cannot hold, before any work. A new shape fits its recipe."""
-        problem = source_checkpoint(self.model).lengths.problem(self.data.prompt_tokens, self.data.story_tokens)
-        if problem:
-            raise BadRequest(f"data.story_tokens and data.prompt_tokens {problem}")
 
 
 class FromScratch(Recipe):

@@ -18,27 +18,43 @@ so a resumed run ends in the same bytes. What was replaced comes back if the new
 """
 
 import hashlib
-import json
-import os
-import shutil
 import tempfile
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from discodvt.errors import BadRequest
-from discodvt.resumable import TEMPORARY, ResumableOutput, locked, read_json, replacing, write_json
-from discodvt.storage import RemotePath, remove, upload, upload_folder
+from discodvt.output_file import OutputFile, open_output_file
+from discodvt.resumable import (
+    LOCK,
+    MANIFEST,
+    REPLACED,
+    REQUEST,
+    TEMPORARY,
+    ResumableOutput,
+    locked,
+    read_json,
+    replacing,
+    request_of,
+    write_json,
+)
+from discodvt.storage import RemotePath, remove, upload_folder
 
-MANIFEST = "manifest.json"
-REQUEST = "stage.json"
-LOCK = ".lock"
-REPLACED = ".replaced"
-PARTS = ".parts"
-PART_BYTES, PART_SECONDS = 1 << 20, 5.0  # a part is put when it has so many bytes, or so much time has passed
+__all__ = [
+    "LOCK",
+    "MANIFEST",
+    "REPLACED",
+    "REQUEST",
+    "OutputFile",
+    "StageDirectory",
+    "StageFacts",
+    "file_hash",
+    "open_output_file",
+    "open_stage",
+    "read_manifest",
+]
 
 
 class StageDirectory(ResumableOutput):
@@ -103,103 +119,6 @@ class StageDirectory(ResumableOutput):
             remove(self.directory / REPLACED)
 
 
-class OutputFile(ResumableOutput):
-    """A single file that grows by whole pieces. `open_output_file` makes it."""
-
-    kind = "file"
-
-    def __init__(self, path: Path) -> None:
-        beside = {name: path.with_name(f"{path.name}.{name}") for name in (MANIFEST, REQUEST)}
-        super().__init__(
-            path, manifest=beside[MANIFEST], request_file=beside[REQUEST], lock=path.with_name(path.name + LOCK)
-        )
-        self.file: BinaryIO  # open for reading and appending
-        self.working = path  # the file that grows
-
-    def append(self, piece: bytes) -> None:
-        """Add a piece; once this returns, a killed process does not lose it."""
-        self.file.write(piece)
-        self.file.flush()
-
-    def finish(self, **facts: Any) -> None:
-        os.fsync(self.file.fileno())
-        super().finish(**facts)
-
-    def abandon(self) -> None:
-        self.file.close()
-        super().abandon()
-
-    def _clear(self) -> None:
-        super()._clear()
-        self.path.unlink(missing_ok=True)  # an empty one too
-
-    def _content(self) -> list[Path]:
-        return [self.path] if self.path.exists() and self.path.stat().st_size else []
-
-    def _aside(self, path: Path) -> Path:
-        return self.path.with_name(self.path.name + REPLACED + path.name.removeprefix(self.path.name))
-
-    def _kept(self) -> dict[Path, Path]:
-        kept = self._aside(self.path)
-        return {kept: self.path} if kept.exists() else {}
-
-    def _forget_replaced(self) -> None:
-        for path in (self.manifest, self.path):
-            self._aside(path).unlink(missing_ok=True)
-
-
-class RemoteOutputFile(OutputFile):
-    """The same in a store, where files do not grow: a local file does, and what is added is put as parts.
-
-    A killed process loses what it added in the last seconds. Parts are joined when the work is complete.
-    """
-
-    def __init__(self, path: RemotePath, working: Path) -> None:
-        super().__init__(path)
-        self.target, self.working = path, working
-        self._parts = path.with_name(path.name + PARTS)
-        self._sent = 0  # bytes of the local file that are in the store
-        self._last = time.monotonic()
-
-    def fetch(self) -> None:
-        """Bring back what is there."""
-        there = [self.target] if self.complete else sorted(self._parts.iterdir())
-        with self.working.open("wb") as file:
-            for path in there:
-                with path.open("rb") as part:
-                    shutil.copyfileobj(part, file)
-        self._sent = self.working.stat().st_size
-
-    def append(self, piece: bytes) -> None:
-        super().append(piece)
-        due = time.monotonic() - self._last > PART_SECONDS
-        if due or self.file.seek(0, os.SEEK_END) - self._sent >= PART_BYTES:
-            self.send()
-
-    def send(self) -> None:
-        """Put what was added since as the next part."""
-        self._last = time.monotonic()
-        if self.remote_lock is not None:
-            self.remote_lock.check()
-        self.file.seek(self._sent)
-        if added := self.file.read():
-            (self._parts / f"{self._sent:012d}").write_bytes(added)
-            self._sent += len(added)
-
-    def finish(self, **facts: Any) -> None:
-        self.send()
-        upload(self.working, self.target)
-        super().finish(**facts)
-        remove(self._parts)
-
-    def _clear(self) -> None:
-        super()._clear()
-        remove(self._parts)
-
-    def _content(self) -> list[Path]:
-        return [path for path in (self.target, self._parts) if path.exists()]
-
-
 @dataclass(frozen=True, slots=True)
 class StageFacts:
     """What a stage returns: the facts of its manifest, and whether they were there already."""
@@ -236,45 +155,13 @@ def open_stage(
     try:
         with locked(opened):
             hashes = {name: file_hash(path) for name, path in zip(_short_names(inputs), inputs, strict=True)}
-            request = _request(stage, config) | {"inputs": hashes}
+            request = request_of(stage, config) | {"inputs": hashes}
             opened.begin(request, overwrite=overwrite, may_change=may_change)
             yield opened
     finally:
         if opened.unwanted:
             with suppress(OSError):  # another run may be at work in it already
                 directory.rmdir()
-
-
-@contextmanager
-def open_output_file(
-    path: Path, stage: str, *, config: Mapping[str, Any], overwrite: bool = False
-) -> Iterator[OutputFile]:
-    """The same for a single file, whose folder is made where there is none."""
-    if path.exists() and not path.is_file():
-        raise BadRequest(f"{path}: not a file; give a file for the output of `{stage}`")
-    if isinstance(path, RemotePath):
-        with tempfile.TemporaryDirectory(prefix="discodvt-") as folder:
-            remote = RemoteOutputFile(path, Path(folder) / path.name)
-            with locked(remote):
-                remote.begin(_request(stage, config), overwrite=overwrite)
-                remote.fetch()
-                with remote.working.open("a+b") as remote.file:
-                    try:
-                        yield remote
-                    finally:
-                        if not remote.complete and not remote.file.closed:
-                            remote.send()
-        return
-    opened = OutputFile(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("ab").close()
-    except OSError as error:
-        raise BadRequest(f"{path}: cannot be written ({error.strerror}); give another file") from None
-    with locked(opened):
-        opened.begin(_request(stage, config), overwrite=overwrite)
-        with path.open("a+b") as opened.file:
-            yield opened
 
 
 def read_manifest(directory: Path, stage: str | None = None) -> dict[str, Any]:
@@ -300,10 +187,6 @@ def file_hash(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise BadRequest(f"{path}: {error.strerror}; give a readable file") from None
-
-
-def _request(stage: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    return {"stage": stage, "config": json.loads(json.dumps(dict(config)))}
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:

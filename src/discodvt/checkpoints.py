@@ -3,8 +3,7 @@
 What `config.json` says is held against the header of the safetensors before anything is built, so a damaged or absurd
 checkpoint is one clear line and costs no memory. A pickle is never opened. Weights can be read by name
 (`Checkpoint.weights`) or as a Hugging Face model (`Checkpoint.load`); only the second imports transformers, which would
-double the time to a writer's first word. The base of a checkpoint that holds only what was
-trained is found again here.
+double the time to a writer's first word. The base of a checkpoint that holds only what was trained is found again here.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,8 +21,14 @@ import discodvt
 from discodvt.errors import BadRequest, first_line
 from discodvt.lengths import PAPER_MAX_TOKENS, Lengths
 from discodvt.storage import RemotePath, local_copy, locate
-from discodvt.stored_settings import check_sizes, read_generation, read_settings
-from discodvt.stored_tokenizer import open_tokenizer, read_tokenizer
+from discodvt.stored_files import (
+    check_sizes,
+    downloaded,
+    open_tokenizer,
+    read_generation,
+    read_settings,
+    read_tokenizer,
+)
 from discodvt.stored_weights import BASE, Part, PartWeights, Weights, weights_hash
 
 if TYPE_CHECKING:
@@ -32,7 +37,6 @@ if TYPE_CHECKING:
 STORYTELLER = Path(discodvt.__file__).parent / "assets" / "storyteller"
 __all__ = ["STORYTELLER", "Checkpoint", "Weights", "best_device", "open_tokenizer", "quiet_libraries"]
 
-_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _KINDS = {"discodvt": "a DiscoDVT", "bart": "a plain BART", "discodvt-prior": "a prior of plans (`prior/` of a writer)"}
 
 
@@ -51,17 +55,13 @@ class Checkpoint:
                 raise BadRequest("the storyteller is not part of this installation; name a `model`", "model")
             return cls(STORYTELLER)
         directory, name = locate(source).expanduser(), str(source)
-        if isinstance(directory, RemotePath):
+        if isinstance(directory, RemotePath) or directory.is_dir():
             if not (directory / "config.json").exists():
                 raise BadRequest(f"{directory}: no config.json in it; give the directory of a finished training run")
-            return cls(local_copy(directory), origin=directory)
-        if directory.is_dir():
-            if not (directory / "config.json").exists():
-                raise BadRequest(f"{directory}: no config.json in it; give the directory of a finished training run")
-            return cls(directory)
+            return cls(local_copy(directory), origin=directory) if isinstance(directory, RemotePath) else cls(directory)
         if directory.exists() or isinstance(source, Path) or name.startswith((".", "/", "~")) or name.count("/") > 1:
             raise BadRequest(f"{name}: no such directory; train the stage that makes it first, or give a Hub id")
-        return cls(_downloaded(name), name)
+        return cls(downloaded(name), name)
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class Checkpoint:
         assert part is not None
         directory = locate(part.base)
         if part.revision is not None:
-            base = Checkpoint(_downloaded(part.base, part.revision, asked_by=f"{self.directory}: its base "), part.base)
+            base = Checkpoint(downloaded(part.base, part.revision, asked_by=f"{self.directory}: its base "), part.base)
         elif (directory / "config.json").exists():
             base = Checkpoint.open(directory)
         else:
@@ -297,14 +297,3 @@ def _quiet_loading() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(verbosity)
-
-
-def _downloaded(name: str, revision: str | None = None, *, asked_by: str = "") -> Path:
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=_FILES))
-    except (OSError, ValueError) as error:
-        what = f"{asked_by}{name}" + (f", revision {revision}" if revision else "")
-        reason = first_line(error)
-        raise BadRequest(f"{what}: neither a directory nor a model on the Hub that can be reached ({reason})") from None

@@ -202,6 +202,10 @@ class Optimizer(Section):
     )
 
 
+class ConstantRate(Optimizer):
+    schedule: Literal["linear", "constant"] = "constant"
+
+
 class Batch(Section):
     """A step is one update of the weights; micro-batches are what fits into memory at once."""
 

@@ -22,6 +22,7 @@ from discodvt.storage import RemotePath, remove, upload
 if TYPE_CHECKING:
     from discodvt.remote_lock import RemoteLock
 
+MANIFEST, REQUEST, LOCK, REPLACED = "manifest.json", "stage.json", ".lock", ".replaced"  # as `artefacts` has them
 TEMPORARY = ".partial"
 MOST_DIFFERENCES = 5  # named in an error
 
@@ -71,6 +72,15 @@ class ResumableOutput(ABC):
         """Remove what was written: after a wrong request nothing is worth resuming. What was replaced comes back."""
         self._clear()
         self._bring_back()
+
+    @contextmanager
+    def abandoned_if_wrong(self) -> Iterator[None]:
+        """Abandon the output where the work in this block finds the request to be wrong."""
+        try:
+            yield
+        except BadRequest:
+            self.abandon()
+            raise
 
     @abstractmethod
     def _content(self) -> list[Path]:
@@ -204,6 +214,11 @@ def replacing(final: Path) -> Iterator[Path]:
     with partial.open("rb+") as file:
         os.fsync(file.fileno())
     partial.replace(final)
+
+
+def request_of(stage: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a stage is asked for, as JSON keeps it."""
+    return {"stage": stage, "config": json.loads(json.dumps(dict(config)))}
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -10,6 +10,7 @@ from copy import copy
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import sha256
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from discodvt.artefacts import file_hash
 from discodvt.errors import BadRequest
-from discodvt.stored_settings import read_settings
+from discodvt.stored_files import read_settings
 
 WHOLE = "model.safetensors"
 TRAINED = "trained.safetensors"
@@ -155,6 +156,22 @@ class PartWeights(Weights):
             return None
         below = whole.removeprefix(self._part.inside)
         return next((found for found in (below, below.partition(".")[2]) if found in self._base), None)
+
+
+def holds_a_part(source: str | PathLike[str], settings: dict[str, Any]) -> bool:
+    """Whether there is a `base.json` in a directory or a Hub repository; `settings` as of `from_pretrained`."""
+    from transformers.utils.hub import cached_file
+
+    if Path(source).is_dir():
+        return (Path(source) / BASE).exists()
+    asked = {
+        name: settings[name] for name in ("revision", "token", "cache_dir", "local_files_only") if name in settings
+    }
+    quiet = {f"_raise_exceptions_for_{what}": False for what in ("gated_repo", "missing_entries", "connection_errors")}
+    try:
+        return cached_file(str(source), BASE, **asked, **quiet) is not None
+    except OSError:  # no such repository: the library says so
+        return False
 
 
 def weight_files(directory: Path) -> list[Path]:

@@ -4,7 +4,7 @@ import pytest
 from golden.paper_examples import EXAMPLES, Example
 from golden.test_paper_examples import read_trees
 
-from discodvt.baselines.plot_reader import PlotReader, plot_story
+from discodvt.baselines.plot_corpus import PlotReader, plot_story
 from discodvt.discourse.trees import UD2
 
 PLOTS = {

@@ -7,9 +7,20 @@ from statsmodels.stats.inter_rater import fleiss_kappa as reference_kappa
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
-from discodvt.judging.agreement import fleiss_kappa, in_words, krippendorff_alpha, raw_agreement
-from discodvt.judging.sign_test import Tally, decided_items_needed, holm, sign_flip, sign_test, stars, win_interval
 from discodvt.judging.simulation import Preference, draw_votes
+from discodvt.judging.study_statistics import (
+    Tally,
+    decided_items_needed,
+    fleiss_kappa,
+    holm,
+    in_words,
+    krippendorff_alpha,
+    raw_agreement,
+    sign_flip,
+    sign_test,
+    stars,
+    win_interval,
+)
 
 WIKIPEDIA = [
     [0, 0, 0, 0, 14], [0, 2, 6, 4, 2], [0, 0, 3, 5, 6], [0, 3, 9, 2, 0], [2, 2, 8, 1, 1],

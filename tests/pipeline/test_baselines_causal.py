@@ -66,7 +66,7 @@ def folder(tmp_path_factory) -> Path:
         run.plot = plot
     parts = {"plots": folder / "plots", "plot_writer": folder / "plot-writer", "story_writer": folder / "story-writer"}
     scorers = {kind: folder / kind for kind in KINDS}
-    join(folder / "joined", **parts, scorers=scorers, shortest=8, longest=40, candidates=3, max_pairs=2)
+    join(folder / "joined", **parts, scorers=scorers, min_tokens=8, max_tokens=40, candidates=3, max_pairs=2)
     return folder
 
 

@@ -17,7 +17,7 @@ from pipeline.test_generate import SHORT, models  # noqa: F401 - a fixture
 from pipeline.toy_corpus import story
 from program import refused, run
 
-from discodvt import artefacts, remote_lock, storage
+from discodvt import output_file, remote_lock, storage
 from discodvt.errors import WorkFailed
 from discodvt.storage import RemotePath, locate
 from discodvt.writing.generate_stage import StoriesFile
@@ -162,7 +162,7 @@ def test_stories_killed_halfway_are_kept_as_parts_and_resumed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(artefacts, "PART_SECONDS", 0.0)
+    monkeypatch.setattr(output_file, "PART_SECONDS", 0.0)
     request = ("generate", "--model", models / "writer", *(f"A day with {number}" for number in range(12)), *SHORT)
     assert run(*request, "--output", tmp_path / "a.jsonl").returncode == 0
     add, added = StoriesFile.add, []

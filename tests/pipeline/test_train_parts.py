@@ -29,7 +29,7 @@ from discodvt.data.subwords import train_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT
 from discodvt.model.backbones import load_language_model
-from discodvt.training.merging import merge
+from discodvt.training.parts import merge
 from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train
 

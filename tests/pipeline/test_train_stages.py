@@ -22,9 +22,9 @@ from discodvt.errors import WorkFailed
 from discodvt.model import DiscoDVT, PlanPrior
 from discodvt.stored_weights import weight_files
 from discodvt.training.assembly import Recipe, Site
-from discodvt.training.loop import validate
 from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train
+from discodvt.training.validation import validate
 from discodvt.writing import StoryWriter
 
 RECIPES = Path(__file__).parents[2] / "recipes" / "tiny"
@@ -266,6 +266,14 @@ def test_the_best_prior_is_published_and_the_writers_card_is_about_it(chain, tmp
     assert (out / "README.md").read_text() == card
     assert "- Step 6 of 7" in card
     assert "| prior | 1.0000 |" in card
+
+
+def test_progress_is_told_while_a_stage_is_made_ready(chain, tmp_path):
+    told: dict[str, list[tuple[int, int]]] = {"tokenizing": [], "reading plans": []}
+    site = Site(tmp_path, Accelerator(cpu=True), None, lambda what, done, total: told[what].append((done, total)))
+    recipe_of("prior", chain).assemble(site)
+    assert told["tokenizing"][-1] == told["reading plans"][-1] == (120, 120)  # both splits
+    assert len(told["reading plans"]) == 96 // 16 + 2  # batches
 
 
 def test_the_warm_start_has_no_prompts(chain, tmp_path):

@@ -19,14 +19,13 @@ from transformers import LogitsProcessorList, PreTrainedTokenizerBase
 from discodvt.artefacts import open_stage
 from discodvt.baselines.plots import VERB, source_text
 from discodvt.baselines.rescoring import NewVerbsOnly, ScoredPlot, TokenRescoring, best_plot, learn_weights
-from discodvt.baselines.scorer_model import ScorerModel
-from discodvt.baselines.scorers import PlotScorer, rescore_with
+from discodvt.baselines.scorers import PlotScorer, ScorerModel, rescore_with
 from discodvt.checkpoints import Checkpoint, best_device
 from discodvt.corpus import read_examples
 from discodvt.data.subwords import Symbols, as_input
 from discodvt.errors import BadRequest
-from discodvt.model.backbones import Backbone, load_language_model, new_backbone
-from discodvt.stored_settings import read_settings
+from discodvt.model.backbones import Backbone, Prompt, load_language_model, new_backbone
+from discodvt.stored_files import read_settings
 
 STAGE = "rescoring"
 SETTINGS = "rescoring.json"
@@ -164,7 +163,7 @@ class PlotDrawer:
         found = []
         for plot in plots:
             told = torch.cat([torch.tensor([backbone.symbols.story_start]), plot])[None].to(self.device)
-            states = backbone.decode(self.model, ids, torch.ones_like(ids), told, None, use_cache=False)
+            states = backbone.decode(self.model, Prompt(ids, torch.ones_like(ids)), told, None, use_cache=False)
             labels = torch.cat([told[:, 1:], torch.full((1, 1), -100, device=self.device)], dim=1)
             nll = backbone.summed_loss(self.model, states.last_hidden_state, labels)
             found.append(-float(nll) / max(1, len(plot)))
@@ -180,8 +179,8 @@ def join(
     scorers: Mapping[str, Path],
     mode: Mode = "plot",
     candidates: int = 16,
-    shortest: int = SHORTEST,
-    longest: int = LONGEST,
+    min_tokens: int = SHORTEST,
+    max_tokens: int = LONGEST,
     max_pairs: int = 500,
     seed: int = 0,
     overwrite: bool = False,
@@ -200,8 +199,8 @@ def join(
     pairs = plots / "weights.parquet"
     if not pairs.is_file():
         raise BadRequest(f"{plots}: no weights.parquet in it; give a directory of `discodvt rescoring plots`")
-    config = {"scorers": list(scorers), "mode": mode, "candidates": candidates, "shortest": shortest}
-    config |= {"longest": longest, "max_pairs": max_pairs, "seed": seed}
+    config = {"scorers": list(scorers), "mode": mode, "candidates": candidates, "shortest": min_tokens}
+    config |= {"longest": max_tokens, "max_pairs": max_pairs, "seed": seed}
     weights_of = [Path(path) / "model.safetensors" for path in (plot_writer, story_writer, *scorers.values())]
     with open_stage(out, STAGE, config=config, inputs=[pairs, *weights_of], overwrite=overwrite) as stage:
         if not stage.complete:

@@ -142,14 +142,4 @@ def _argument(tree: Tree, head: int, verb: int) -> Argument:
     clause = tree.tags[head].startswith("VB") or _first(tree, head, "cop", "nsubj", "nsubj:pass") is not None
     kept = [child for child in tree.dependents(head, _KEPT_WHEN_CUT) if child not in outside]
     short = {head}.union(*(tree.subtree(child) for child in kept)) if not clause else set()
-    return Argument(_trimmed(tree, tree.subtree(head, without=outside)), _trimmed(tree, short))
-
-
-def _trimmed(tree: Tree, tokens: set[int]) -> tuple[int, ...]:
-    """Tokens in order, without punctuation at the edges."""
-    ordered = sorted(tokens)
-    while ordered and tree.is_punctuation(ordered[0]):
-        ordered.pop(0)
-    while ordered and tree.is_punctuation(ordered[-1]):
-        ordered.pop()
-    return tuple(ordered)
+    return Argument(tuple(tree.trimmed(tree.subtree(head, without=outside))), tuple(tree.trimmed(short)))

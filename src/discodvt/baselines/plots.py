@@ -10,7 +10,7 @@ Plot writer: prompt -> plot. Story writer: prompt `<sent>` plot -> tagged story.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -145,37 +145,8 @@ def entities_of(text: str) -> list[int]:
 
 def entity_distance(plot: str, story: str) -> float:
     """How far a tagged story departs from a plot: edit distance of their entities over the longer length, 0 to 1."""
+    from nltk.metrics.distance import edit_distance  # all of NLTK comes with it
+
     first, second = entities_of(plot), entities_of(story)
     longer = max(len(first), len(second))
-    return edit_distance(first, second) / longer if longer else 0.0
-
-
-def edit_distance(first: Sequence[int], second: Sequence[int]) -> int:
-    """Levenshtein distance: the fewest insertions, deletions and replacements."""
-    row = list(range(len(second) + 1))
-    for i, left in enumerate(first, start=1):
-        diagonal, row[0] = row[0], i
-        for j, right in enumerate(second, start=1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (left != right))
-    return row[-1]
-
-
-def statistics(plots: Sequence[Plot], stories: Sequence[str]) -> dict[str, float]:
-    """What a set of plots is like, to be held against A's ten samples (24% empty, 1.43 events a sentence)."""
-    sentences = [events for plot in plots for events in plot.sentences]
-    events = [event for sentence in sentences for event in sentence]
-    slots = [part.slot for event in events for part in event]
-    words = [_TAG.sub(" ", plot.text).split() for plot in plots]
-    tokens = sum(len(plot.text.split()) for plot in plots)
-    length = sum(len(story.split()) for story in stories)
-    return {
-        "plots": len(plots),
-        "sentences": len(sentences),
-        "events_per_sentence": len(events) / max(1, len(sentences)),
-        "empty_sentences": sum(not sentence for sentence in sentences) / max(1, len(sentences)),
-        **{slot: slots.count(slot) / max(1, len(events)) for slot in ARGUMENTS},
-        "entities_per_plot": sum(len(set(entities_of(plot.text))) for plot in plots) / max(1, len(plots)),
-        "mentions_per_event": sum(len(entities_of(plot.text)) for plot in plots) / max(1, len(events)),
-        "length_with_tags": tokens / max(1, length),
-        "length_without_tags": sum(map(len, words)) / max(1, length),
-    }
+    return float(edit_distance(first, second) / longer) if longer else 0.0

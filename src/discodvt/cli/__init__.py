@@ -39,7 +39,7 @@ from discodvt.cli import (
 from discodvt.errors import DiscoError, Interrupted
 from discodvt.storage import locate
 
-OUTPUTS = ("out", "out_dir", "target", "output")  # parameters that say where a command keeps its work
+OUTPUTS = ("out", "output")  # parameters that say where a command keeps its work
 app = typer.Typer(
     name="discodvt",
     help="Long text with a plan: discourse-aware discrete variational Transformer.",

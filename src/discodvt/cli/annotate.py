@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from discodvt.cli.console import err, out, print_json, progress
+from discodvt.cli import console
 from discodvt.cli.options import Json, On, Resources, Workers
 from discodvt.errors import BadRequest
 
 
 def annotate(
     corpus: Annotated[Path | None, typer.Argument(help="A corpus made by `discodvt prepare`.")] = None,
-    target: Annotated[Path | None, typer.Argument(metavar="OUT", help="Directory for the annotated corpus.")] = None,
+    out: Annotated[Path | None, typer.Argument(help="Directory for the annotated corpus.")] = None,
     parser: Annotated[str, typer.Option(help="bundled, spacy:NAME, stanza or corenlp:URL.")] = "bundled",
     language: Annotated[str, typer.Option(help="Language of the stories: english or german.")] = "english",
     workers: Workers = None,
@@ -38,49 +38,43 @@ def annotate(
         _selftest(selftest, (parser, language), as_json=json)
     elif show is not None:
         _show(show, html, (parser, language), overwrite=overwrite, as_json=json)
-    elif corpus is not None and target is not None:
+    elif corpus is not None and out is not None:
         place = {"workers": workers, "on": on, "resources": resources}
-        _annotate_corpus(corpus, target, (parser, language), place, overwrite=overwrite, as_json=json)
+        _annotate_corpus(corpus, out, (parser, language), place, overwrite=overwrite, as_json=json)
     else:
         raise BadRequest("no OUT directory; discodvt annotate CORPUS OUT")
 
 
 def _annotate_corpus(
-    corpus: Path, target: Path, reader: tuple[str, str], place: dict[str, Any], *, overwrite: bool, as_json: bool
+    corpus: Path, out: Path, reader: tuple[str, str], place: dict[str, Any], *, overwrite: bool, as_json: bool
 ) -> None:
     from discodvt.discourse.annotate_corpus import annotate_corpus
     from discodvt.report.charts import marker_shares, write_relation_chart
 
-    with progress() as bar:
-        task = bar.add_task("annotating", total=None, rate="")
-        parser, language = reader
+    parser, language = reader
+    with console.counting("annotating") as progress:
         result = annotate_corpus(
-            *(corpus, target),
-            parser=parser,
-            language=language,
-            overwrite=overwrite,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-            **place,
+            corpus, out, parser=parser, language=language, overwrite=overwrite, progress=progress, **place
         )
     facts = result.facts
     relations = sum((Counter(split["relations"]) for split in facts.values()), Counter[str]())
-    chart = target / "relations.png"
+    chart = out / "relations.png"
     if not chart.exists():
-        write_relation_chart(relations, chart, title=f"Relations in {target.name}")
+        write_relation_chart(relations, chart, title=f"Relations in {out.name}")
     if as_json:
-        print_json(facts)
+        console.print_json(facts)
         return
     if result.already_complete:
-        out.print(f"{target}: already complete")
+        console.out.print(f"{out}: already complete")
     for split, fact in facts.items():
         known = sum(count for label, count in fact["relations"].items() if label != "unknown")
         neighbours = sum(fact["relations"].values())
         stories = f"{fact['stories']:,} {'story' if fact['stories'] == 1 else 'stories'}"
         edus = f"{fact['edus']:,} {'EDU' if fact['edus'] == 1 else 'EDUs'}"
-        out.print(f"{split}: {stories}, {edus}, {known:,} of {neighbours:,} neighbours labelled")
+        console.out.print(f"{split}: {stories}, {edus}, {known:,} of {neighbours:,} neighbours labelled")
     for marker, share in sorted(marker_shares(relations).items(), key=lambda item: -item[1]):
-        out.print(f"{marker:>9} {'█' * round(60 * share)} {100 * share:.1f}%")
-    err.print(f"annotated corpus in {target}, chart in {chart}")
+        console.out.print(f"{marker:>9} {'█' * round(60 * share)} {100 * share:.1f}%")
+    console.err.print(f"annotated corpus in {out}, chart in {chart}")
 
 
 def _show(source: Path, html: Path | None, reader: tuple[str, str], *, overwrite: bool, as_json: bool) -> None:
@@ -98,13 +92,13 @@ def _show(source: Path, html: Path | None, reader: tuple[str, str], *, overwrite
     parser, language = reader
     annotation = Annotator(parser, language=language).annotate(text)
     if as_json:
-        print_json(asdict(annotation))
+        console.print_json(asdict(annotation))
     else:
-        out.print(AnnotationView(text, annotation))
+        console.out.print(AnnotationView(text, annotation))
     if html is not None:
         title = source.stem.replace("_", " ").capitalize() if str(source) != "-" else "A story"
         write_page(html, annotation_page(text, annotation, title=title), overwrite=overwrite)
-        err.print(f"page written to {html}")
+        console.err.print(f"page written to {html}")
 
 
 def _read(source: Path) -> str:
@@ -128,7 +122,7 @@ def _selftest(path: Path, reader: tuple[str, str], *, as_json: bool) -> None:
     parser, language = reader
     scores = selftest(path, parser=parser, language=language)
     if as_json:
-        print_json(scores)
+        console.print_json(scores)
         return
     for side, score in scores.items():
         table = Table(title=side.replace("_", " "), title_justify="left")
@@ -138,8 +132,8 @@ def _selftest(path: Path, reader: tuple[str, str], *, as_json: bool) -> None:
             table.add_row(marker, str(row["gold"]), str(row["found"]), *_three(row))
         table.add_section()
         table.add_row("all", "", "", *_three(score))
-        out.print(table)
-        out.print(f"token F1: Arg1 {score['arg1_f1']:.3f}, Arg2 {score['arg2_f1']:.3f}\n")
+        console.out.print(table)
+        console.out.print(f"token F1: Arg1 {score['arg1_f1']:.3f}, Arg2 {score['arg2_f1']:.3f}\n")
 
 
 def _three(score: dict[str, Any]) -> list[str]:

@@ -8,8 +8,8 @@ import typer
 from typer.core import TyperGroup
 
 from discodvt.cli import console
+from discodvt.cli.console import score_table
 from discodvt.cli.options import Json, On, Overwrite, Resamples, Resources, Workers
-from discodvt.cli.score_table import score_table
 from discodvt.errors import BadRequest
 
 

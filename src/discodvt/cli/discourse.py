@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import typer
 
 from discodvt.cli import console
-from discodvt.cli.options import Json, Match, Overwrite, Resamples, ResampleSeed
-from discodvt.cli.score_table import compared, interval, number, score_table
+from discodvt.cli.console import compared, interval, number, score_table
+from discodvt.cli.options import Against, Json, Match, Overwrite, Resamples, ResampleSeed
 from discodvt.cli.train import show_events
 
 app = typer.Typer(help="Judge the discourse of stories: relations and markers.", no_args_is_help=True)
@@ -39,14 +39,14 @@ def fit(
     shuffle_labels: Annotated[
         bool, typer.Option("--shuffle-labels", help="A control: learn from shuffled labels.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     overwrite: Overwrite = False,
 ) -> None:
     """Fit a relation classifier to the marker pairs of an annotated corpus; stopped, it resumes."""
     asked = dict(locals())
     from discodvt.evaluation.discourse.fit_stage import fit_classifier
 
-    show_events(fit_classifier(**asked), "fitting")
+    show_events(lambda progress: fit_classifier(**asked), "fitting")
 
 
 @app.command("score")
@@ -62,9 +62,7 @@ def score(
     references: Annotated[Path, typer.Option(help="Human stories, of the same kinds; annotated is quicker.")],
     classifier: Annotated[Path, typer.Option(help="A classifier made by `discodvt discourse fit`.")],
     split: Annotated[str, typer.Option(help="Which split of corpus directories.")] = "test",
-    against: Annotated[
-        list[Path] | None, typer.Option(help="Another system's stories to the same prompts; repeatable.")
-    ] = None,
+    against: Against = None,
     by: Annotated[Match, typer.Option("--match", help="How stories of two systems find each other.")] = "id",
     parser: Annotated[str, typer.Option(help="For stories without annotations; see `discodvt annotate`.")] = "bundled",
     swap_arg2: Annotated[
@@ -81,9 +79,8 @@ def score(
     from discodvt.evaluation.discourse.score_stage import score_files
 
     del asked["json"]
-    with console.progress() as bar:
-        task = bar.add_task("annotating", total=None, rate="")
-        found = score_files(**asked, progress=lambda done, total: bar.update(task, completed=done, total=total))
+    with console.counting("annotating") as progress:
+        found = score_files(**asked, progress=progress)
     if json:
         console.print_json(found)
         return

@@ -7,8 +7,8 @@ import typer
 from rich.table import Table
 
 from discodvt.cli import console
-from discodvt.cli.options import Json, Match, On, Overwrite, Resamples, ResampleSeed, Resources, Workers
-from discodvt.cli.score_table import compared, interval, number, score_table
+from discodvt.cli.console import compared, interval, number, score_table
+from discodvt.cli.options import Against, Json, Match, On, Overwrite, Resamples, ResampleSeed, Resources, Workers
 
 ARROWS = {"higher": " ↑", "lower": " ↓", "none": ""}
 
@@ -24,9 +24,7 @@ def evaluate(
     ],
     references: Annotated[Path, typer.Option(help="A corpus directory, or a JSONL or Parquet file of stories.")],
     split: Annotated[str, typer.Option(help="Which split of a corpus directory.")] = "test",
-    against: Annotated[
-        list[Path] | None, typer.Option(help="Another system's stories to the same prompts; repeatable.")
-    ] = None,
+    against: Against = None,
     mode: Annotated[Literal["paper", "modern"], typer.Option(help="The paper's scores, or modern ones.")] = "paper",
     by: Annotated[Match, typer.Option("--match", help="How a story finds its reference.")] = "id",
     drop_unmatched: Annotated[bool, typer.Option("--drop-unmatched", help="Leave out what has no match.")] = False,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discodvt.cli.console import err, out, print_json
+from discodvt.cli import console
 from discodvt.cli.options import Json, On, Resources
 from discodvt.errors import BadRequest, WorkFailed
 
@@ -20,8 +20,8 @@ def grid(
     grid: Annotated[
         str, typer.Argument(metavar="GRID.toml", help="A grid: a TOML file, or the name of one that ships.")
     ],
-    target: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Directory of the grid; default: `out` of the grid.")
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Directory of the grid; default: `out` of the grid.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Steps at a time.")] = 1,
     on: On = "local",
@@ -46,17 +46,17 @@ def grid(
 
     place = Place(on, None, resources)
     asked = read_grid(grid, only=only or [], seeds=seed or [])
-    directory = target or asked.out
+    directory = out or asked.out
     if directory is None:
         raise BadRequest(f"{grid}: no output directory; give --out, or `out` in the grid")
     plan = make_plan(asked, directory)
-    with err.status("timing a few steps"):
+    with console.err.status("timing a few steps"):
         costs = estimate(plan, jobs=jobs)
     if not json or not dry_run:
-        (out if dry_run else err).print(_planned(plan, costs), highlight=False)
+        (console.out if dry_run else console.err).print(_planned(plan, costs), highlight=False)
     if dry_run:
         if json:
-            print_json(costs.as_dict(plan))
+            console.print_json(costs.as_dict(plan))
         return
     with locked_grid(directory):
         work = GridRun(plan, jobs=jobs, place=place)
@@ -69,10 +69,10 @@ def grid(
         "reports": [str(path) for path in reports],
     }
     if json:
-        print_json(summary)
+        console.print_json(summary)
     else:
         for path in reports:
-            out.print(f"report: {path / 'report.html'}", highlight=False, soft_wrap=True)
+            console.out.print(f"report: {path / 'report.html'}", highlight=False, soft_wrap=True)
     if work.failed:
         step, message = next(iter(work.failed.items()))
         more = f", and {len(work.failed) - 1} more failed" if len(work.failed) > 1 else ""
@@ -106,16 +106,16 @@ def _show(work: Any, costs: "Estimate") -> None:
     from rich.live import Live
 
     started: dict[Step, float] = {}
-    if not err.is_terminal:
+    if not console.err.is_terminal:
         for event in work.run():
             if event.state in ("done", "failed", "left out"):
                 message = f": {event.message}" if event.message else ""
                 took = f" in {_time(event.seconds)}" if event.seconds else ""
-                err.print(f"{event.step.name}: {event.state}{took}{message}", highlight=False, soft_wrap=True)
+                console.err.print(f"{event.step.name}: {event.state}{took}{message}", highlight=False, soft_wrap=True)
         return
     import time
 
-    with Live(console=err, refresh_per_second=2) as live:
+    with Live(console=console.err, refresh_per_second=2) as live:
         for event in work.run():
             if event.state == "start":
                 started[event.step] = time.monotonic()

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from discodvt.cli.console import err, out, print_json
+from discodvt.cli import console
 from discodvt.cli.options import Json
 
 app = typer.Typer(help="Human evaluation: make a blind study, serve it to judges, score it.", no_args_is_help=True)
@@ -18,18 +18,18 @@ Fidelity = Annotated[float, typer.Option(help="How often a judge gives an item's
 @app.command()
 def make(
     study: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="Study file.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="Directory for the study.")],
+    out: Annotated[Path, typer.Argument(help="Directory for the study.")],
     json: Json = False,
 ) -> None:
     """Make a study: items with opaque ids, the key that is never served, the rules; fixed from here on."""
     from discodvt.judging.make_stage import make_study
 
-    made = make_study(study, target)
+    made = make_study(study, out)
     if json:
-        print_json(made.facts)
+        console.print_json(made.facts)
         return
     already = "; it was there already" if made.already_complete else ""
-    out.print(f"{target}: {made.facts['items']} items, {made.facts['checks']} checks{already}")
+    console.out.print(f"{out}: {made.facts['items']} items, {made.facts['checks']} checks{already}")
 
 
 @app.command()
@@ -40,7 +40,7 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Another name of this server; repeatable.")
     ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
     """Serve a study to judges until Ctrl-C; answers are kept as they come, judges can come back to their link."""
     from discodvt.judging.study_server import serve_study
@@ -50,8 +50,8 @@ def serve(
         host=host,
         port=port,
         allow_hosts=tuple(allow_host or ()),
-        announce=lambda address: out.print(address, highlight=False),
-        open_browser=not no_browser,
+        announce=lambda address: console.out.print(address, highlight=False),
+        open_browser=browser,
     )
 
 
@@ -71,10 +71,10 @@ def score(
     scores = score_study(directory, answers=answers, simulated=simulated)
     written = write_human_tables(directory / ("simulated-scores" if simulated else "scores"), scores)
     if json:
-        print_json(scores)
+        console.print_json(scores)
         return
-    out.print(human_summary(scores), highlight=False)
-    err.print(f"tables: {', '.join(map(str, written))}", highlight=False)
+    console.out.print(human_summary(scores), highlight=False)
+    console.err.print(f"tables: {', '.join(map(str, written))}", highlight=False)
 
 
 @app.command()
@@ -91,7 +91,9 @@ def simulate(
     from discodvt.judging.simulation import Preference, simulate
 
     answered = simulate(open_study(directory), Preference(win, tie, fidelity), judges=judges, seed=seed)
-    out.print(f"{directory}: SIMULATED judges, {answered} items answered; score them with --simulated", highlight=False)
+    console.out.print(
+        f"{directory}: SIMULATED judges, {answered} items answered; score them with --simulated", highlight=False
+    )
 
 
 @app.command()
@@ -106,16 +108,18 @@ def power(
     json: Json = False,
 ) -> None:
     """Plan a study: how often its sign test would find a preference of this size, by simulated judges."""
-    from discodvt.judging.sign_test import decided_items_needed
     from discodvt.judging.simulation import Preference
     from discodvt.judging.simulation import power as power_of
+    from discodvt.judging.study_statistics import decided_items_needed
 
     preference = Preference(win, tie, fidelity)
     found = power_of(preference, items=items, judges=judges, studies=studies, seed=seed)
     needed = {f"{share:.2f}": decided_items_needed(share) for share in (0.7, 0.65, 0.6, 0.55)}
     if json:
-        print_json({"simulated": True, "power": found, "kappa": preference.kappa, "decided_items_needed": needed})
+        console.print_json(
+            {"simulated": True, "power": found, "kappa": preference.kappa, "decided_items_needed": needed}
+        )
         return
-    out.print(f"power {found:.3f} (two-sided sign test over {items} items, .05; {studies} simulated studies)")
+    console.out.print(f"power {found:.3f} (two-sided sign test over {items} items, .05; {studies} simulated studies)")
     listed = ", ".join(f"{count} at {share}" for share, count in needed.items())
-    out.print(f"decided items for power 0.8, by share of wins: {listed}")
+    console.out.print(f"decided items for power 0.8, by share of wins: {listed}")

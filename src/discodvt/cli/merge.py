@@ -5,18 +5,16 @@ from typing import Annotated
 
 import typer
 
-from discodvt.cli.console import out as console
+from discodvt.cli import console
 from discodvt.cli.options import Overwrite
 
 
 def merge(
-    checkpoint: Annotated[
-        str, typer.Argument(metavar="CHECKPOINT", help="Run with model.tune=lora or plan: directory or Hub id.")
-    ],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Directory of the whole model.")],
+    checkpoint: Annotated[str, typer.Argument(help="Run with model.tune=lora or plan: directory or Hub id.")],
+    out: Annotated[Path, typer.Argument(help="Directory of the whole model.")],
     overwrite: Overwrite = False,
 ) -> None:
     """Merge what was trained into its base: a whole model that needs neither."""
-    from discodvt.training.merging import merge as merge_checkpoint
+    from discodvt.training.parts import merge as merge_checkpoint
 
-    console.print(f"{merge_checkpoint(checkpoint, out, overwrite=overwrite)}: a whole model", highlight=False)
+    console.out.print(f"{merge_checkpoint(checkpoint, out, overwrite=overwrite)}: a whole model", highlight=False)

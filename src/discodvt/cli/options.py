@@ -1,5 +1,6 @@
 """Options that several commands have. An option has the name of the parameter it sets, in the command and its stage."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -7,8 +8,15 @@ import typer
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what the output directory holds.")]
 Match = Literal["id", "prompt"]
+Against = Annotated[list[Path] | None, typer.Option(help="Another system's stories to the same prompts; repeatable.")]
 Resamples = Annotated[int, typer.Option(min=0, help="Bootstrap resamples for the intervals; 0: no intervals.")]
 ResampleSeed = Annotated[int, typer.Option(min=0, help="Random seed of the resamples.")]
+
+# A recipe, and keys that are changed in it.
+Recipe = Annotated[str, typer.Argument(help="A recipe: a TOML file, or a name of `discodvt recipes`.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Change a key of the recipe; repeatable.")
+]
 
 # Where the shards of a stage are run.
 On = Annotated[

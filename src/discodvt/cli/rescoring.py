@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from discodvt.cli.console import err, out, print_json
+from discodvt.cli import console
 from discodvt.cli.options import Json, Overwrite
 from discodvt.errors import BadRequest
 
@@ -20,26 +20,29 @@ def rescoring() -> None:
 @app.command("plots")
 def plots(
     corpus: Annotated[Path, typer.Argument(help="A corpus directory.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="Directory for plots, tagged stories and pairs.")],
+    out: Annotated[Path, typer.Argument(help="Directory for plots, tagged stories and pairs.")],
     parser: Annotated[str, typer.Option(help="Of UD v2 trees: bundled or stanza.")] = "bundled",
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the changed continuations.")] = 0,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Read the plots of a corpus: what the two writers and the rescorers learn from."""
+    asked = dict(locals())
     from discodvt.baselines.plot_corpus import make_plots
 
-    with err.status("reading plots"):
-        facts = make_plots(corpus, target, parser=parser, seed=seed, overwrite=overwrite)
+    del asked["json"]
+    with console.err.status("reading plots"):
+        facts = make_plots(**asked)
     if json:
-        print_json(facts)
+        console.print_json(facts)
     else:
-        out.print(", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in facts.items()), highlight=False)
+        counts = (f"{name.replace('_', ' ')} {count:,}" for name, count in facts.items())
+        console.out.print(", ".join(counts), highlight=False)
 
 
 @app.command("join")
 def join(
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="Directory of the writer.")],
+    out: Annotated[Path, typer.Argument(help="Directory of the writer.")],
     plots: Annotated[Path, typer.Option(metavar="DIR", help="Made by `discodvt rescoring plots`.")],
     plot_writer: Annotated[Path, typer.Option(metavar="DIR", help="A run of the `plot-writer` stage.")],
     story_writer: Annotated[Path, typer.Option(metavar="DIR", help="A run of the `story-writer` stage.")],
@@ -59,38 +62,27 @@ def join(
     json: Json = False,
 ) -> None:
     """Learn the weights of the rescorers and put writers and rescorers into one directory, which writes stories."""
+    asked = dict(locals())
     from discodvt.baselines.aristotle import join as join_parts
 
     named = dict(_named(text) for text in scorer)
     if len(named) < len(scorer):
         raise BadRequest("`scorer`: a name is there twice; name each once", "scorer")
-    with err.status("learning weights"):
-        facts = join_parts(
-            target,
-            plots=plots,
-            plot_writer=plot_writer,
-            story_writer=story_writer,
-            scorers=named,
-            mode=mode,
-            candidates=candidates,
-            shortest=min_tokens,
-            longest=max_tokens,
-            max_pairs=max_pairs,
-            seed=seed,
-            overwrite=overwrite,
-        )
+    del asked["json"], asked["scorer"]
+    with console.err.status("learning weights"):
+        facts = join_parts(**asked, scorers=named)
     if json:
-        print_json(facts)
+        console.print_json(facts)
     else:
         weights = ", ".join(f"{name} {weight:.3f}" for name, weight in facts["weights"].items())
-        out.print(f"weights: {weights}", highlight=False)
+        console.out.print(f"weights: {weights}", highlight=False)
 
 
 @app.command("measure")
 def measure(
     joined: Annotated[Path, typer.Argument(metavar="DIR", help="Made by `discodvt rescoring join`.")],
     plots: Annotated[Path, typer.Argument(metavar="PLOTS", help="Made by `discodvt rescoring plots`.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="Directory for measured.json.")],
+    out: Annotated[Path, typer.Argument(help="Directory for measured.json.")],
     judge: Annotated[Path, typer.Option(metavar="DIR", help="A run of the `scorer` stage on pairs/judge.")],
     prompts: Annotated[int, typer.Option(min=2, help="Held-out prompts that are written to.")] = 50,
     max_pairs: Annotated[int, typer.Option(min=10, help="Pairs of each kind, to learn from and held out.")] = 1000,
@@ -99,18 +91,18 @@ def measure(
     json: Json = False,
 ) -> None:
     """Whether rescorers know more than a bag of words, plots gain by them, and stories follow their plots."""
+    asked = dict(locals())
     from discodvt.evaluation.rescoring import measure as measure_rescoring
 
-    with err.status("measuring"):
-        figures = measure_rescoring(
-            joined, plots, target, judge=judge, prompts=prompts, max_pairs=max_pairs, seed=seed, overwrite=overwrite
-        )
+    del asked["json"]
+    with console.err.status("measuring"):
+        figures = measure_rescoring(**asked)
     if json:
-        print_json(figures)
+        console.print_json(figures)
     else:
         for name, figure in figures.items():
             said = f"{name}: {figure['value']:.3f} ({figure['low']:.3f} to {figure['high']:.3f}), n {figure['n']}"
-            out.print(said, highlight=False)
+            console.out.print(said, highlight=False)
 
 
 def _named(text: str) -> tuple[str, Path]:

@@ -5,23 +5,21 @@ from typing import Annotated
 
 import typer
 
-from discodvt.cli.console import err, out, print_json, progress
-from discodvt.cli.options import Json
+from discodvt.cli import console
+from discodvt.cli.options import Json, Recipe, Set
 from discodvt.errors import BadRequest
 
 
 def search(
-    recipe: Annotated[str, typer.Argument(help="A recipe: a TOML file, or a name of `discodvt recipes`.")],
+    recipe: Recipe,
     space: Annotated[
         Path | None, typer.Option(metavar="SPACE.toml", help="Values to try; default: the paper's appendix.")
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Trainings, over all processes.")] = 10,
-    target: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Directory of the study; default: `out` + -search.")
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Directory of the study; default: `out` + -search.")
     ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Change a key of the recipe; repeatable.")
-    ] = None,
+    set_: Set = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the values drawn.")] = 0,
     pruning: Annotated[bool, typer.Option("--pruning/--no-pruning", help="Stop hopeless trials early.")] = True,
     json: Json = False,
@@ -38,33 +36,35 @@ def search(
     import_optuna()
     overrides = set_ or []
     asked = read_recipe(recipe, overrides)
-    directory = target or (asked.out and asked.out.with_name(asked.out.name + "-search"))
+    directory = out or (asked.out and asked.out.with_name(asked.out.name + "-search"))
     if directory is None:
         raise BadRequest(f"{recipe}: no output directory; give --out")
     domains = paper_space(asked) if space is None else read_space(space, recipe, overrides)
     for note in domains.notes:
-        err.print(note, highlight=False)
+        console.err.print(note, highlight=False)
     work = Search(recipe, domains, directory, trials, overrides=overrides, seed=seed, pruning=pruning)
-    with progress() as bar:
+    with console.progress() as bar:
         tasks = {}
         for event in work.run():
             name = f"trial {event.trial}"
             if event.kind == "start":
                 tasks[event.trial] = bar.add_task(name, total=None, rate=event.message)
-                err.print(f"{name}: {event.message}", highlight=False)
+                console.err.print(f"{name}: {event.message}", highlight=False)
             elif event.kind == "step":
                 bar.update(tasks[event.trial], completed=event.step, total=event.total)
             elif event.kind != "valid":
                 bar.remove_task(tasks.pop(event.trial))
                 value = "" if event.value is None else f" {event.value:.4f}"
-                err.print(f"{name}: {event.kind}{value}{event.message and f': {event.message}'}", highlight=False)
+                console.err.print(
+                    f"{name}: {event.kind}{value}{event.message and f': {event.message}'}", highlight=False
+                )
     found = write_results(work)
     if json:
-        print_json(found)
+        console.print_json(found)
         return
     running = sum(trial["state"] == "running" for trial in found["trials"])
     if running:
-        err.print(f"{running} trials are still at work in other processes", highlight=False)
+        console.err.print(f"{running} trials are still at work in other processes", highlight=False)
     if found["best"] is not None:
         best = next(trial for trial in found["trials"] if trial["trial"] == found["best"])
-        out.print(f"best: trial {best['trial']}, {found['metric']} {best['value']:.4f}, {directory / BEST}")
+        console.out.print(f"best: trial {best['trial']}, {found['metric']} {best['value']:.4f}, {directory / BEST}")

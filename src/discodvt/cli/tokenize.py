@@ -5,16 +5,14 @@ from typing import Annotated
 
 import typer
 
-from discodvt.cli.console import out, print_json, progress
-from discodvt.cli.options import Json, On, Overwrite, Resources, Workers
+from discodvt.cli import console
+from discodvt.cli.options import Json, On, Overwrite, Recipe, Resources, Set, Workers
 
 
 def tokenize(
-    recipe: Annotated[str, typer.Argument(help="A recipe: a TOML file, or a name of `discodvt recipes`.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="Directory for the tokens.")],
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Change a key of the recipe; repeatable.")
-    ] = None,
+    recipe: Recipe,
+    out: Annotated[Path, typer.Argument(help="Directory for the tokens.")],
+    set_: Set = None,
     workers: Workers = None,
     on: On = "local",
     resources: Resources = "",
@@ -30,20 +28,13 @@ def tokenize(
 
     asked = read_recipe(recipe, [*(set_ or []), "data.tokens="])
     place = Place(on, workers, resources)
-    with progress() as bar:
-        task = bar.add_task("tokenizing", total=None, rate="")
-        result = asked.tokenize(
-            target,
-            asked.text(None),
-            place=place,
-            overwrite=overwrite,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
+    with console.counting("tokenizing") as progress:
+        result = asked.tokenize(out, asked.text(None), place=place, overwrite=overwrite, progress=progress)
     counts = {split: {name: facts[name] for name in ("stories", "tokens")} for split, facts in result.facts.items()}
     if json:
-        print_json(counts)
+        console.print_json(counts)
         return
     if result.already_complete:
-        out.print(f"{target}: already complete", soft_wrap=True)
+        console.out.print(f"{out}: already complete", soft_wrap=True)
     for split, found in counts.items():
-        out.print(f"{split}: {found['stories']:,} stories, {found['tokens']:,} tokens")
+        console.out.print(f"{split}: {found['stories']:,} stories, {found['tokens']:,} tokens")

@@ -119,11 +119,8 @@ def prepare(
     with open_stage(out, STAGE, config=config, inputs=list(source.files()), overwrite=overwrite) as stage:
         if stage.complete:
             return StageFacts(stage.facts, already_complete=True)
-        try:
+        with stage.abandoned_if_wrong():
             tally = _Preparation(source, options, max_story_mb, on_progress).write(stage)
-        except BadRequest:
-            stage.abandon()
-            raise
         stage.finish(**tally.facts())
         return StageFacts(tally.facts())
 

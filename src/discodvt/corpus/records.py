@@ -4,7 +4,7 @@ A corpus directory is a stage directory with `train.parquet`, `valid.parquet`, `
 columns `id`, `prompt`, `story`; an annotated one adds `edus` and `relations`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import islice
@@ -72,12 +72,15 @@ def read_rows(path: Path, schema: pa.Schema, *, skip: int = 0, take: int | None 
 def read_examples(path: Path, *, skip: int = 0, take: int | None = None) -> Iterator[Example]:
     """Stream the stories of a split file; a null story is an error that names its row."""
     for number, row in enumerate(read_rows(path, CORPUS_SCHEMA, skip=skip, take=take), start=skip):
-        null = [name for name in CORPUS_SCHEMA.names if row[name] is None]
-        if null:
-            raise BadRequest(
-                f"{path}: row {number} has no {', '.join(null)}; prepare the corpus again without null values"
-            )
+        refuse_null(row, CORPUS_SCHEMA.names, path, number)
         yield Example(**row)
+
+
+def refuse_null(row: Mapping[str, Any], names: Iterable[str], path: Path, number: int) -> None:
+    """A row without a value in one of these columns is an error that names it."""
+    null = [name for name in names if row[name] is None]
+    if null:
+        raise BadRequest(f"{path}: row {number} has no {', '.join(null)}; prepare the corpus again without null values")
 
 
 def row_count(path: Path) -> int:

@@ -3,8 +3,7 @@
 Reads the train and valid splits of a corpus. Writes a stage directory with, for each split, shards of a fixed number of
 rows (`train/000000.safetensors`: prompts, stories, EDU boundaries and relations as values and offsets) and the lengths
 of all its stories (`train/lengths.safetensors`), by which training makes its batches, whatever shard a story is in. All
-are mapped into memory: a process holds what it is reading, however large the corpus. Shards do not know of workers: the
-output is the same whoever ran them.
+are mapped into memory: a process holds what it is reading, however large the corpus.
 """
 
 import hashlib
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +24,11 @@ from transformers import PreTrainedTokenizerBase
 
 from discodvt.artefacts import StageDirectory, StageFacts, open_stage, read_manifest
 from discodvt.corpus.records import row_count
+from discodvt.corpus.split_shards import SplitShard, cut_splits, write_shards
 from discodvt.data.mapped_arrays import create_arrays, map_arrays
 from discodvt.data.tokens import Ints, Ragged, Tokens, TokenSettings, no_story, tokenize_rows
-from discodvt.errors import BadRequest, DiscoError
-from discodvt.executors import Place, open_executor, run_shards
+from discodvt.errors import BadRequest
+from discodvt.executors import Place
 
 STAGE = "tokenize"
 ROWS_PER_SHARD = 8192  # 16 MB of stories of 512 subwords
@@ -37,23 +37,6 @@ TOKENIZER = "tokenizer"
 LENGTHS = "lengths.safetensors"
 _COLUMNS = ("prompts", "stories", "edus", "relations")
 _KNOWN = ("story_lengths", "pair_counts")
-
-
-class _Shard(NamedTuple):
-    """A run of rows of one split."""
-
-    source: Path
-    split: str
-    number: int
-    first: int
-    rows: int
-
-    @property
-    def name(self) -> str:
-        return shard_name(self.split, self.number)
-
-    def __str__(self) -> str:
-        return f"{self.source}, stories {self.first:,} to {self.first + self.rows - 1:,}"
 
 
 def shard_name(split: str, number: int) -> str:
@@ -105,38 +88,25 @@ def tokenize_corpus(
     ) as stage:
         if stage.complete:
             return StageFacts(stage.facts, already_complete=True)
-        shards = [
-            _Shard(path.absolute(), split, number, first, min(ROWS_PER_SHARD, sizes[split] - first))
-            for split, path in files.items()
-            for number, first in enumerate(range(0, sizes[split], ROWS_PER_SHARD))
-        ]
-        waiting = [shard for shard in shards if not (out / shard.name).exists()]
-        total, done = sum(sizes.values()), sum(sizes.values()) - sum(shard.rows for shard in waiting)
-        progress(done, total)
-        try:
-            with open_executor(place or Place()) as executor:
-                for shard, content in run_shards(
-                    executor, partial(_work, text, settings), waiting, name=_Shard.__str__
-                ):
-                    with stage.writing(shard.name) as path:
-                        path.write_bytes(content)
-                    done += shard.rows
-                    progress(done, total)
+        shards = cut_splits(files, sizes, ROWS_PER_SHARD)
+        work = partial(_work, text, settings)
+        write_shards(stage, shards, work, name=_file, place=place or Place(), progress=progress)
+        with stage.abandoned_if_wrong():
             facts = {
                 split: _finish_split(stage, split, [shard for shard in shards if shard.split == split], files[split])
                 for split in files
             }
-        except DiscoError:
-            if done == 0:  # else there are shards to go on from
-                stage.abandon()
-            raise
         with stage.writing_folder(TOKENIZER) as folder:
             tokenizer.save_pretrained(folder)
         stage.finish(**facts)
         return StageFacts(facts)
 
 
-def _work(tokenizer: str, settings: TokenSettings, shard: _Shard) -> bytes:
+def _file(shard: SplitShard) -> str:
+    return shard_name(shard.split, shard.number)
+
+
+def _work(tokenizer: str, settings: TokenSettings, shard: SplitShard) -> bytes:
     return pack(tokenize_rows(shard.source, _open_tokenizer(tokenizer), settings, skip=shard.first, take=shard.rows))
 
 
@@ -162,9 +132,9 @@ def open_shard(path: Path) -> Tokens:
     return Tokens(**columns, cut_prompts=int(arrays["cut"][0]), cut_stories=int(arrays["cut"][1]))
 
 
-def _finish_split(stage: StageDirectory, split: str, shards: list[_Shard], source: Path) -> dict[str, Any]:
+def _finish_split(stage: StageDirectory, split: str, shards: list[SplitShard], source: Path) -> dict[str, Any]:
     """Write the lengths of a split's stories; returns what the manifest says of it."""
-    paths = [stage.directory / shard.name for shard in shards]
+    paths = [stage.directory / _file(shard) for shard in shards]
     stories = [len(open_shard(path)) for path in paths]
     count = cut_prompts = cut_stories = 0
     if not sum(stories):

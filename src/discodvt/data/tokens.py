@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
 from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, read_rows
+from discodvt.corpus.records import refuse_null
 from discodvt.data.subwords import Symbols, as_input
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest
@@ -199,11 +200,7 @@ _NONE: Ints = np.empty(0, dtype=np.int32)
 def _with_story(path: Path, rows: Iterator[dict[str, Any]], *, first: int) -> Iterator[dict[str, Any]]:
     """Rows whose story is not blank; a null is an error that names its row."""
     for number, row in enumerate(rows, start=first):
-        null = [name for name in ("prompt", "story") if row[name] is None]
-        if null:
-            raise BadRequest(
-                f"{path}: row {number} has no {', '.join(null)}; prepare the corpus again without null values"
-            )
+        refuse_null(row, ("prompt", "story"), path, number)
         if row["story"].strip():
             yield row
 

@@ -1,9 +1,7 @@
 """The annotate stage: a corpus in, the same corpus with EDUs and relations out.
 
-Reads a corpus directory, writes an annotated one of the same splits. The work is cut into shards of a fixed number of
-stories, run by an executor (`discodvt.executors`); each shard is kept when done, so a stopped run goes on where it was.
-Shards do not know of workers: the output is the same whoever ran them. A worker counts what it annotates and leaves the
-counts with the shard.
+Reads a corpus directory, writes an annotated one of the same splits, in shards (`discodvt.corpus.split_shards`). A
+worker counts what it annotates and leaves the counts with the shard.
 """
 
 import json
@@ -17,34 +15,15 @@ from pathlib import Path
 from discodvt.artefacts import StageDirectory, StageFacts, open_stage
 from discodvt.corpus import ANNOTATED_SCHEMA, RowWriter, read_examples, read_rows, split_files, write_rows
 from discodvt.corpus.records import notes_of, row_count
+from discodvt.corpus.split_shards import SplitShard, cut_splits, write_shards
 from discodvt.discourse.annotator import Annotator
 from discodvt.discourse.languages import load_language
-from discodvt.errors import DiscoError, WorkFailed
-from discodvt.executors import Place, open_executor, run_shards
+from discodvt.errors import WorkFailed
+from discodvt.executors import Place
 from discodvt.storage import remove
 
 STORIES_PER_SHARD = 64
 SHARDS = "shards"
-
-
-@dataclass(frozen=True, slots=True)
-class _Shard:
-    """A run of stories of one split."""
-
-    source: Path
-    split: str
-    number: int
-
-    @property
-    def first(self) -> int:
-        return self.number * STORIES_PER_SHARD
-
-    @property
-    def name(self) -> str:
-        return f"{SHARDS}/{self.split}-{self.number:06d}.parquet"
-
-    def __str__(self) -> str:
-        return f"{self.source}, stories {self.first:,} to {self.first + STORIES_PER_SHARD - 1:,}"
 
 
 @dataclass(slots=True)
@@ -83,36 +62,25 @@ def annotate_corpus(
     config = {"parser": parser} | ({} if language == "english" else {"language": language})
     sources = split_files(corpus)
     sizes = {split: row_count(path) for split, path in sources.items()}
-    total = sum(sizes.values())
     with open_stage(out, "annotate", config=config, inputs=list(sources.values()), overwrite=overwrite) as stage:
         if stage.complete:
             remove(out / SHARDS)  # of a run killed in its last moment
             known = stage.facts
             return StageFacts({split: known[split] for split in sources}, already_complete=True)
-        shards = {
-            split: [_Shard(path.absolute(), split, number) for number in range(-(-sizes[split] // STORIES_PER_SHARD))]
-            for split, path in sources.items()
+        shards = cut_splits(sources, sizes, STORIES_PER_SHARD)
+        work = partial(_work, parser, language)
+        write_shards(stage, shards, work, name=_file, place=place, progress=progress)
+        facts = {
+            split: asdict(_join(stage, split, [out / _file(shard) for shard in shards if shard.split == split]))
+            for split in sources
         }
-        kept = {path.name for path in (out / SHARDS).glob("*.parquet")}  # in a store a look at each is a request
-        waiting = [shard for each in shards.values() for shard in each if Path(shard.name).name not in kept]
-        done = total - sum(min(STORIES_PER_SHARD, sizes[shard.split] - shard.first) for shard in waiting)
-        progress(done, total)
-        try:
-            with open_executor(place) as executor:
-                work = partial(_work, parser, language)
-                for shard, (stories, content) in run_shards(executor, work, waiting, name=_Shard.__str__):
-                    with stage.writing(shard.name) as path:
-                        path.write_bytes(content)
-                    done += stories
-                    progress(done, total)
-        except DiscoError:
-            if done == 0:  # else there are shards to go on from
-                stage.abandon()
-            raise
-        facts = {split: asdict(_join(stage, split, [out / shard.name for shard in shards[split]])) for split in sources}
         stage.finish(**facts)
         remove(out / SHARDS)
         return StageFacts(facts)
+
+
+def _file(shard: SplitShard) -> str:
+    return f"{SHARDS}/{shard.split}-{shard.number:06d}.parquet"
 
 
 def _join(stage: StageDirectory, split: str, shards: Iterable[Path]) -> SplitCounts:
@@ -129,9 +97,10 @@ def _join(stage: StageDirectory, split: str, shards: Iterable[Path]) -> SplitCou
     return total
 
 
-def _annotate_shard(shard: _Shard, annotator: Annotator) -> tuple[int, bytes]:
-    """The number of stories of a shard and its Parquet content, with the counts among its notes."""
-    examples = list(read_examples(shard.source, skip=shard.first, take=STORIES_PER_SHARD))
+def _work(parser: str, language: str, shard: SplitShard) -> bytes:
+    """A shard, annotated, as the content of a Parquet file with the counts among its notes."""
+    annotator = _open(parser, language)
+    examples = list(read_examples(shard.source, skip=shard.first, take=shard.rows))
     counts, relations = SplitCounts(stories=len(examples)), Counter[str]()
     buffer = BytesIO()
     with RowWriter(buffer, ANNOTATED_SCHEMA) as writer:
@@ -143,11 +112,7 @@ def _annotate_shard(shard: _Shard, annotator: Annotator) -> tuple[int, bytes]:
             writer.write(asdict(example) | {"edus": edus, "relations": annotation.relations})
         counts.relations = dict(relations)
         writer.note("counts", json.dumps(asdict(counts)))
-    return len(examples), buffer.getvalue()
-
-
-def _work(parser: str, language: str, shard: _Shard) -> tuple[int, bytes]:
-    return _annotate_shard(shard, _open(parser, language))
+    return buffer.getvalue()
 
 
 @cache

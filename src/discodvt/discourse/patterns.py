@@ -227,11 +227,7 @@ def _argument(tree: Tree, head: int, *, without: int | None = None) -> set[int]:
     beside: set[int] = set()
     if without is not None:
         beside = {child for child in tree.dependents(head, ("conj", "parataxis")) if child >= without} | {without}
-    tokens = sorted(tree.subtree(head, without=beside))
-    while tokens and tree.is_punctuation(tokens[0]):
-        tokens.pop(0)
-    while tokens and tree.is_punctuation(tokens[-1]):
-        tokens.pop()
+    tokens = tree.trimmed(tree.subtree(head, without=beside))
     found = set(tokens)
     if tokens:
         opening = tree.language.opening - _AMBIGUOUS

@@ -55,6 +55,15 @@ class Tree:
                 waiting.extend(self.children[node])
         return found
 
+    def trimmed(self, tokens: Collection[int]) -> list[int]:
+        """Tokens in order, without punctuation at the edges."""
+        ordered = sorted(tokens)
+        while ordered and self.is_punctuation(ordered[0]):
+            ordered.pop(0)
+        while ordered and self.is_punctuation(ordered[-1]):
+            ordered.pop()
+        return ordered
+
     def is_punctuation(self, token: int) -> bool:
         return self.deps[token] == "punct" or self.tags[token] in self.language.punctuation_tags
 

@@ -11,7 +11,7 @@ first since they are not independent, else over ten fixed folds of prompts. Of s
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from discodvt.evaluation.intervals import Resampler, interval, make_resampler, r
 from discodvt.evaluation.metric import Direction, Floats, Metric, Unit, Weights
 from discodvt.evaluation.metrics.repetition import LookBack
 from discodvt.evaluation.metrics.word_tokens import Text
-from discodvt.evaluation.scores import RESAMPLES, Mode, Score, metrics_over_seeds, read_systems, score
+from discodvt.evaluation.scores import RESAMPLES, Mode, Score, ScoreSettings, metrics_over_seeds, read_systems, score
 from discodvt.executors import Executor
 
 FOLDS = 10
@@ -58,28 +58,12 @@ def compare(
     b: Sequence[Text],
     references: Sequence[Text],
     *,
-    mode: Mode = "paper",
-    prompts: Sequence[str] | None = None,
     finishes: tuple[Sequence[str], Sequence[str]] | None = None,
-    look_back: LookBack = "paper",
-    mauve_model: str | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    **settings: Unpack[ScoreSettings],
 ) -> dict[str, Comparison]:
     """Compare two systems' stories to the same prompts, against the same references, score by score."""
     known = finishes if finishes is not None else (None, None)
-    return compare_seeds(
-        [a],
-        [b],
-        references,
-        mode=mode,
-        prompts=prompts,
-        finishes=([known[0]], [known[1]]),
-        look_back=look_back,
-        mauve_model=mauve_model,
-        resamples=resamples,
-        seed=seed,
-    )
+    return compare_seeds([a], [b], references, finishes=([known[0]], [known[1]]), **settings)
 
 
 def compare_seeds(

@@ -5,7 +5,7 @@ MS-Jaccard): random halves without replacement, because a story taken twice woul
 from their mean, scaled by sqrt(b / (U - b)) for b of U units, are distributed as the score's error (the jackknife
 histogram, Wu 1990; subsampling, Politis & Romano 1994); the mean is taken out because these scores change with the
 amount of text. Stories of one prompt are taken together. Equal seeds give equal resamples, so those of two systems
-pair. A system of several trainings is resampled over those too (`discodvt.evaluation.seeds`).
+pair. A system of several trainings is resampled over those too (`discodvt.evaluation.metric`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discodvt.errors import BadRequest
-from discodvt.evaluation.metric import Floats, Ints, Metric, Resampling, Weights
-from discodvt.evaluation.seeds import MeanOverSeeds
+from discodvt.evaluation.metric import Floats, Ints, MeanOverSeeds, Metric, Resampling, Weights
 
 LEVEL = 0.95
 RESAMPLES_PER_BLOCK = 128

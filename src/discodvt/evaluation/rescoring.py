@@ -22,8 +22,7 @@ from discodvt.artefacts import open_stage
 from discodvt.baselines.aristotle import open_drawer
 from discodvt.baselines.plot_corpus import PAIR_SCHEMA
 from discodvt.baselines.plots import entity_distance, source_text
-from discodvt.baselines.scorer_model import ScorerModel
-from discodvt.baselines.scorers import REAL, PlotScorer, scorer_input
+from discodvt.baselines.scorers import REAL, PlotScorer, ScorerModel, scorer_input
 from discodvt.baselines.stages.plot_scorer import encode_pairs, wilson
 from discodvt.checkpoints import Checkpoint
 from discodvt.corpus import read_examples, read_rows

@@ -6,19 +6,18 @@ ways, MS-Jaccard, length-corrected distinct, repetition, lengths, the finish rat
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from discodvt import __version__
 from discodvt.errors import BadRequest
 from discodvt.evaluation.intervals import Resampler, interval, make_resampler, replicate
-from discodvt.evaluation.metric import Direction, Floats, Metric, Unit
+from discodvt.evaluation.metric import Direction, Floats, MeanOverSeeds, Metric, Unit, over_seeds
 from discodvt.evaluation.metrics.bleu import bleu
 from discodvt.evaluation.metrics.distinct import distinct, length_corrected_distinct
 from discodvt.evaluation.metrics.jaccard import jaccard
 from discodvt.evaluation.metrics.ngrams import count_ngrams
 from discodvt.evaluation.metrics.repetition import LookBack, finish_rate, lengths, repetition
 from discodvt.evaluation.metrics.word_tokens import Text, WordTokens, intern, read_texts
-from discodvt.evaluation.seeds import MeanOverSeeds, over_seeds
 from discodvt.executors import Executor
 
 Mode: TypeAlias = Literal["paper", "modern"]
@@ -53,33 +52,26 @@ class System:
     finishes: Sequence[str] | None = None
 
 
+class ScoreSettings(TypedDict, total=False):
+    """What `evaluate` and `compare` may be asked for; the defaults are those of `evaluate_seeds`."""
+
+    mode: Mode
+    prompts: Sequence[str] | None  # stories of one prompt are resampled together
+    look_back: LookBack
+    mauve_model: str | None
+    resamples: int  # 0: no intervals
+    seed: int
+
+
 def evaluate(
     hypotheses: Sequence[Text],
     references: Sequence[Text],
     *,
-    mode: Mode = "paper",
-    prompts: Sequence[str] | None = None,
     finishes: Sequence[str] | None = None,
-    look_back: LookBack = "paper",
-    mauve_model: str | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    **settings: Unpack[ScoreSettings],
 ) -> dict[str, Score]:
-    """Score stories against their references, one each: texts, or lists of tokens taken as they are.
-
-    `prompts` makes stories of one prompt be resampled together; `resamples=0` leaves the intervals out.
-    """
-    return evaluate_seeds(
-        [hypotheses],
-        references,
-        mode=mode,
-        prompts=prompts,
-        finishes=[finishes],
-        look_back=look_back,
-        mauve_model=mauve_model,
-        resamples=resamples,
-        seed=seed,
-    )
+    """Score stories against their references, one each: texts, or lists of tokens taken as they are."""
+    return evaluate_seeds([hypotheses], references, finishes=[finishes], **settings)
 
 
 def evaluate_seeds(

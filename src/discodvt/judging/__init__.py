@@ -7,7 +7,7 @@
 | `session.py` | who judges which item, on which side, in which order; leases; checks |
 | `answers.py` | the append-only files of judges and answers |
 | `pages/`, `study_server.py` | the page and the server for judges |
-| `sign_test.py`, `agreement.py` | the statistics |
+| `study_statistics.py` | the statistics |
 | `score_stage.py` | answers -> scores |
 | `simulation.py` | simulated judges: for planning and tests, never mixed with people |
 """

@@ -86,15 +86,12 @@ def make_study(file: Path, out: Path) -> StageFacts:
     with open_stage(out, STAGE, config=study.model_dump(mode="json"), inputs=list(dict.fromkeys(inputs))) as stage:
         if stage.complete:
             return StageFacts(stage.facts, already_complete=True)
-        try:
+        with stage.abandoned_if_wrong():
             chance = random.Random(f"{study.seed} items")
-            stories = {name: _by_key(read_story_lines(path), study, path) for name, path in paths.items()}
+            stories = {name: _by_key(read_story_lines(path), study) for name, path in paths.items()}
             chosen = _shared_prompts(stories, study, file, chance)
             pairs = _pairs(study, stories, chosen, chance)
             made = [*pairs, *_checks(study, len(pairs), people, stories[study.ours], chosen, chance)]
-        except BadRequest:
-            stage.abandon()
-            raise
         chance.shuffle(made)
         lines = "".join(json.dumps(asdict(item), ensure_ascii=False) + "\n" for item, _ in made)
         content = {
@@ -138,7 +135,7 @@ def shown(text: str, max_words: int) -> str:
     return cut_to_sentence(even[: words[max_words - 1].end()], 0) if 0 < max_words < len(words) else even
 
 
-def _by_key(stories: Sequence[StoryLine], study: Study, path: Path) -> dict[str, StoryLine]:
+def _by_key(stories: Sequence[StoryLine], study: Study) -> dict[str, StoryLine]:
     """The first story of each id or prompt."""
     found: dict[str, StoryLine] = {}
     for story in stories:

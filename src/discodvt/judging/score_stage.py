@@ -19,15 +19,19 @@ from discodvt.artefacts import open_stage
 from discodvt.errors import BadRequest
 from discodvt.evaluation.intervals import LEVEL
 from discodvt.evaluation.metric import Ints
-from discodvt.judging.agreement import fleiss_kappa, in_words, kappa_interval, krippendorff_alpha, raw_agreement
 from discodvt.judging.answers import ANSWERS, SIMULATED, Answer, last_answers, read_answers
 from discodvt.judging.make_stage import StudyDirectory, open_study
-from discodvt.judging.sign_test import (
+from discodvt.judging.study_statistics import (
     OUTCOMES,
     Outcome,
     Tally,
+    fleiss_kappa,
     holm,
+    in_words,
+    kappa_interval,
+    krippendorff_alpha,
     majority,
+    raw_agreement,
     sign_flip,
     sign_test,
     stars,

@@ -136,7 +136,7 @@ class Session:
         position = list(given.answered).index(item) if correction else len(given.answered)
         if given.current == item:
             ms = min(ms, round(1000 * (self.clock() - given.since)))  # nobody reads before he is shown
-        left = self._left(given.judge, item)
+        left = _left(given.judge)
         answers = [
             Answer(self.study.hash, judge, item, question, left, position, choice, ms, now(), self.simulated)
             for question, choice in choices.items()
@@ -159,10 +159,7 @@ class Session:
 
     def _task(self, given: _Given, item: str, position: int) -> Task:
         answers = dict(given.answered.get(item, {}))
-        return Task(self.study.items[item], self._left(given.judge, item), position, answers)
-
-    def _left(self, judge: Judge, item: str) -> Place:
-        return "first" if judge.number % 2 == 0 else "second"
+        return Task(self.study.items[item], _left(given.judge), position, answers)
 
     def _order(self, judge: Judge) -> tuple[list[str], list[str], list[bool]]:
         """A judge's own order of items and of checks, and at which positions checks are: one in every block."""
@@ -206,3 +203,8 @@ class Session:
         if self.study.key[item].kind != "pair":
             return True
         return len(self._judged[item] - {given.judge.judge}) < self.study.study.judges_per_item
+
+
+def _left(judge: Judge) -> Place:
+    """What a judge sees on the left."""
+    return "first" if judge.number % 2 == 0 else "second"

@@ -16,7 +16,7 @@ from discodvt.evaluation.metric import Ints
 from discodvt.judging.answers import ANSWERS, SIMULATED, Choice
 from discodvt.judging.make_stage import StudyDirectory
 from discodvt.judging.session import Session, Task
-from discodvt.judging.sign_test import Tally, majority, sign_test
+from discodvt.judging.study_statistics import Tally, majority, sign_test
 
 MS_PER_WORD = 200
 

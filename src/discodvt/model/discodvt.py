@@ -7,7 +7,6 @@ is exactly that model (section 3).
 """
 
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -25,17 +24,16 @@ from transformers import (
 )
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast, Seq2SeqLMOutput
-from transformers.utils.hub import cached_file
 
 from discodvt.checkpoints import Checkpoint
 from discodvt.errors import BadRequest
-from discodvt.model.around_backbone import AroundBackbone
-from discodvt.model.backbones import load_language_model, new_backbone
+from discodvt.model.around_backbone import AroundBackbone, check_plan, keep_settings, settle_lengths
+from discodvt.model.backbones import Prompt, load_language_model, new_backbone
 from discodvt.model.bottlenecks import new_bottleneck
 from discodvt.model.configuration import DiscoDVTConfig
-from discodvt.model.generation import check_plan, keep_settings, settle_lengths
+from discodvt.model.relation_head import RelationHead
 from discodvt.model.resampling import DownSampling, UpSampling
-from discodvt.stored_weights import BASE
+from discodvt.stored_weights import holds_a_part
 
 
 class PosteriorOutput(NamedTuple):
@@ -46,33 +44,6 @@ class PosteriorOutput(NamedTuple):
     mask: Tensor  # [B, L] true where a code stands for part of the story
     latent: Tensor  # [B, T, D] h^z
     auxiliary: Tensor | None = None  # [B] the bottleneck's own loss, if it has one
-
-
-class RelationHead(nn.Module):
-    """A projection and a bilinear form over the mean latents of two EDUs (equation 6).
-
-    Latents are taken at the size they had before `scale` fitted them to the embeddings of the backbone.
-    """
-
-    def __init__(self, width: int, relation_width: int, relations: int, *, scale: float = 1.0) -> None:
-        super().__init__()
-        self.scale = scale
-        self.projection = nn.Linear(width, relation_width)
-        self.bilinear = nn.Bilinear(relation_width, relation_width, relations)
-
-    def forward(self, latent: Tensor, pooling: Tensor, pairs: Tensor) -> Tensor:
-        """Label logits [P, labels] of neighbouring EDUs.
-
-        `latent` [B, T, D]; `pooling` [B, S, T] averages each EDU's positions (rows sum to 1, or are 0 at padding);
-        `pairs` [P, 2] lists (story, left EDU), the right EDU being the next one.
-        """
-        pooled = pooling.to(latent.dtype) @ latent / self.scale
-        means = self.projection(pooled)  # [B, S, R]; linear, so it may follow the mean
-        story, left = pairs.unbind(-1)
-        with torch.autocast(latent.device.type, enabled=False):  # which knows no bilinear form on a CPU
-            means = means.to(self.bilinear.weight.dtype)
-            logits: Tensor = self.bilinear(means[story, left], means[story, left + 1])
-        return logits
 
 
 class DiscoDVT(AroundBackbone):
@@ -103,7 +74,7 @@ class DiscoDVT(AroundBackbone):
     @classmethod
     def from_pretrained(cls, source: str | PathLike[str] | None, *arguments: Any, **settings: Any) -> Any:  # type: ignore[override]
         """As of any Hugging Face model; a checkpoint that holds only what was trained is put together with its base."""
-        if source is None or not _holds_a_part(source, settings):
+        if source is None or not holds_a_part(source, settings):
             return super().from_pretrained(source, *arguments, **settings)
         return Checkpoint.open(str(source)).put_together(super().from_pretrained, **settings)
 
@@ -163,14 +134,8 @@ class DiscoDVT(AroundBackbone):
 
     @torch.no_grad()
     def _fit_scales(self) -> None:
-        """States and latents of common size for any backbone: else codes are certain before they have learned
-        anything, where the posterior ends in a norm of large weights, and the latent drowns small embeddings.
-        """
-        drawn = torch.randint(self.config.vocab_size, (4, 64), generator=torch.Generator().manual_seed(0))
-        ids, was_training = drawn.to(self.device), self.posterior.training
-        states = self.backbone.read(self.posterior.eval(), ids, torch.ones_like(ids))
-        self.posterior.train(was_training)
-        self.config.posterior_scale = 1 / float(states.float().square().mean().sqrt().clamp(min=1e-6))
+        """States and latents of common size for any backbone: else the latent drowns small embeddings."""
+        self.config.posterior_scale = self.fitted_scale()
         latent_scale = 3 * self.backbone.embedding_scale(self.generator)
         self.config.latent_scale = self.up.scale = self.relation_head.scale = latent_scale
 
@@ -225,7 +190,7 @@ class DiscoDVT(AroundBackbone):
         self, prompt_ids: Tensor | None, prompt_mask: Tensor | None, story_ids: Tensor, latent: Tensor, **kwargs: Any
     ) -> Any:
         """States that predict the story [B, T, D] (`last_hidden_state`), the latent added where they are made."""
-        return self.backbone.decode(self.generator, prompt_ids, prompt_mask, story_ids, latent, **kwargs)
+        return self.backbone.decode(self.generator, Prompt(prompt_ids, prompt_mask), story_ids, latent, **kwargs)
 
     def summed_loss(self, states: Tensor, labels: Tensor) -> Tensor:
         """Sum of -log p(label) from states [B, T, D] and labels [B, T] with -100 at padding."""
@@ -254,9 +219,8 @@ class DiscoDVT(AroundBackbone):
             return self._continue(input_ids, attention_mask, decoder_latent, prompt_lengths, position_ids, **kwargs)
         if encoder_outputs is not None:
             kwargs["encoder_outputs"] = encoder_outputs
-        outputs = self.backbone.decode(
-            self.generator, input_ids, attention_mask, decoder_input_ids, decoder_latent, **kwargs
-        )
+        prompt = Prompt(input_ids, attention_mask)
+        outputs = self.backbone.decode(self.generator, prompt, decoder_input_ids, decoder_latent, **kwargs)
         logits: Any = self.backbone.logits(self.generator, outputs.last_hidden_state)
         return Seq2SeqLMOutput(
             logits=logits,
@@ -322,20 +286,6 @@ class DiscoDVT(AroundBackbone):
         *_, given, _ = self.backbone.begin(prompt_ids, prompt_mask)
         written: Tensor = self.generate(prompt_ids, attention_mask=prompt_mask, plan=plan, **settings)
         return written[:, given:]
-
-
-def _holds_a_part(source: str | PathLike[str], settings: dict[str, Any]) -> bool:
-    """Whether there is a `base.json` in a directory or a Hub repository."""
-    if Path(source).is_dir():
-        return (Path(source) / BASE).exists()
-    asked = {
-        name: settings[name] for name in ("revision", "token", "cache_dir", "local_files_only") if name in settings
-    }
-    quiet = {f"_raise_exceptions_for_{what}": False for what in ("gated_repo", "missing_entries", "connection_errors")}
-    try:
-        return cached_file(str(source), BASE, **asked, **quiet) is not None
-    except OSError:  # no such repository: the library says so
-        return False
 
 
 AutoConfig.register(DiscoDVTConfig.model_type, DiscoDVTConfig, exist_ok=True)

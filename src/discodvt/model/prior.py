@@ -15,9 +15,9 @@ from transformers.models.bart.modeling_bart import BartDecoder, BartEncoder
 
 from discodvt.checkpoints import Checkpoint
 from discodvt.data.subwords import Symbols
-from discodvt.model.backbones import new_backbone
+from discodvt.model.around_backbone import keep_settings, settle_lengths
+from discodvt.model.backbones import Prompt, new_backbone
 from discodvt.model.configuration import CausalPlanPriorConfig, PlanPriorConfig
-from discodvt.model.generation import keep_settings, settle_lengths
 
 
 class PlanPrior(PreTrainedModel, GenerationMixin):
@@ -148,7 +148,12 @@ class CausalPlanPrior(PreTrainedModel, GenerationMixin):
         """Prompt ids [B, N] and codes [B, L] to logits [B, L, K + 3] of the next code."""
         words = self.config.text_vocab_size
         states = self.backbone.decode(
-            self.language_model, input_ids, attention_mask, decoder_input_ids + words, None, use_cache=False, **kwargs
+            self.language_model,
+            Prompt(input_ids, attention_mask),
+            decoder_input_ids + words,
+            None,
+            use_cache=False,
+            **kwargs,
         ).last_hidden_state
         weight, bias = self.backbone.head(self.language_model)
         logits = nn.functional.linear(states, weight[words:], bias[words:])

@@ -6,7 +6,7 @@ sections it has and builds its model, feeds and objective.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -34,7 +34,12 @@ from discodvt.training.model_card import model_card
 from discodvt.training.stages import Feed, Objective, Stage
 from discodvt.training.weights import source_checkpoint, story_symbols
 
+Progress = Callable[[str, int, int], None]  # what is being made ready, how much of it, of how much
 TOKENS = "tokens"  # in the directory of a run that makes its own, until it is complete
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """The progress of a run that nobody watches."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class Site:
     directory: Path
     accelerator: Accelerator
     last: Path | None
+    progress: Progress = silent
 
     def on_first(self, work: Callable[[], object]) -> None:
         """Work that the first process does while the others wait; what is wrong with the request, all say."""
@@ -155,7 +161,8 @@ class Recipe(LoopSettings):
         directory = self.data.tokens
         if directory is None:
             directory = site.directory / TOKENS
-            site.on_first(lambda: self.tokenize(site.directory / TOKENS, text, inputs=False))
+            progress = partial(site.progress, "tokenizing")
+            site.on_first(lambda: self.tokenize(site.directory / TOKENS, text, inputs=False, progress=progress))
         else:
             check_tokens(directory, token_config(text.tokenizer, text.settings, self.limits), self.splits())
             directory = local_copy(directory) if isinstance(directory, RemotePath) else directory  # to be mapped
@@ -192,8 +199,10 @@ class Recipe(LoopSettings):
         for source in self.sources:
             Checkpoint.open(source)
         tokenizer = self.open_tokenizer(last)
-        if last is None and self.model.init is not None:
-            self._check_room()
+        if last is None and self.model.init is not None:  # a new shape fits its recipe
+            problem = source_checkpoint(self.model).lengths.problem(self.data.prompt_tokens, self.data.story_tokens)
+            if problem:
+                raise BadRequest(f"data.story_tokens and data.prompt_tokens {problem}")
         symbols = story_symbols(self.model, tokenizer, last)
         lengths = (self.data.prompt_tokens, self.data.story_tokens)
         return Text(tokenizer, TokenSettings(symbols, *lengths, self.reads_prompts, self.reads_relations))
@@ -237,8 +246,7 @@ class Recipe(LoopSettings):
         remedy = f"go on with a lower one: `resume` `change` {lower}"
         if self.run.precision != "float32":
             remedy += ", or in float32: `resume` `change` run.precision=float32"
-        facts = {"frozen": frozen}
-        return Stage(objective, order, train, valid, total, describe, remedy=remedy, facts=facts, **more)
+        return Stage(objective, order, train, valid, total, describe, remedy=remedy, facts={"frozen": frozen}, **more)
 
     def total(self, stories: int) -> int:
         """Length of the run in steps; of an epoch, whole steps only."""
@@ -256,12 +264,6 @@ class Recipe(LoopSettings):
             lengths["min_new_tokens"] = self.writing.min_tokens
         for name, value in lengths.items():
             setattr((stage.around or stage.objective.model).generation_config, name, value)
-
-    def _check_room(self) -> None:
-        """Refuse lengths a checkpoint cannot hold, before any work. A new shape fits its recipe."""
-        problem = source_checkpoint(self.model).lengths.problem(self.data.prompt_tokens, self.data.story_tokens)
-        if problem:
-            raise BadRequest(f"data.story_tokens and data.prompt_tokens {problem}")
 
 
 class FromScratch(Recipe):

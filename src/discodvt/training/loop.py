@@ -6,7 +6,7 @@ happened, bit for bit on a CPU.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,13 +17,13 @@ from accelerate import Accelerator
 from torch import nn
 
 from discodvt.config import LoopSettings
-from discodvt.data.batches import Batch, Rows, in_order
 from discodvt.errors import WorkFailed
 from discodvt.stored_weights import is_lora
 from discodvt.training.outputs import Checkpoints, Journal
 from discodvt.training.prefetch import MicroBatch, Prefetch, micro_batches
-from discodvt.training.sharding import gathered, reshard, whole
-from discodvt.training.stages import Counts, Feed, Figures, Objective, Stage, Tallies
+from discodvt.training.sharding import gathered, whole
+from discodvt.training.stages import Counts, Figures, Objective, Stage, Tallies, step_seed
+from discodvt.training.validation import add_tallies, on_device, validate
 
 
 class Event(NamedTuple):
@@ -37,7 +37,7 @@ class Event(NamedTuple):
 
 
 @dataclass
-class Progress:
+class RunProgress:
     """Where a run stands; all that a resumed run must know besides weights and optimizer."""
 
     step: int = 0
@@ -59,7 +59,7 @@ class Loop:
     settings: LoopSettings
     accelerator: Accelerator
     checkpoints: Checkpoints
-    progress: Progress
+    progress: RunProgress
     journal: Journal | None  # on the first process only
     module: Any = field(init=False)  # the objective, wrapped for all processes
     optimizer: torch.optim.Optimizer = field(init=False)
@@ -136,7 +136,7 @@ class Loop:
                 loss = sum(term.weight * output.sums[name] / max(1, counts[term.per]) for name, term in terms.items())
                 accelerator.backward(loss * accelerator.num_processes)  # processes are averaged, their losses add up
             sums += torch.stack([output.sums[name].detach().float() for name in terms])
-            _add(tallies, output.tallies)
+            add_tallies(tallies, output.tallies)
         most = self.settings.optimizer.max_gradient_norm
         norm = float(whole(accelerator.clip_grad_norm_(self.module.parameters(), most)))
         if not np.isfinite(norm):
@@ -251,48 +251,6 @@ def _groups(objective: Objective, *, backbone_rate: float) -> list[dict[str, Any
     return [{"params": parameters, "rate": rate} for rate, parameters in groups.items()]
 
 
-@torch.no_grad()
-def validate(module: Objective, feed: Feed, *, accelerator: Accelerator, batch_size: int) -> tuple[Figures, Tallies]:
-    """Means of every term over a split and what its tallies say; the work is shared by all processes."""
-    objective: Objective = accelerator.unwrap_model(module)
-    module.eval()
-    device = accelerator.device
-    sums = {name: torch.zeros((), device=device, dtype=torch.float64) for name in objective.terms}
-    tallies: Tallies = {}
-    for rows, counted in _share(in_order(feed.sort_keys, batch_size), accelerator):
-        with accelerator.autocast():
-            output = module(
-                on_device(feed.batch(rows, step=None), device)
-            )  # every process calls as often as every other
-        for name in sums:
-            sums[name] += output.sums[name].double() if counted else 0.0
-        _add(tallies, {name: tally if counted else tally.zero_() for name, tally in output.tallies.items()})
-    counts = feed.counts(in_order(feed.sort_keys, len(feed))[0])
-    figures = {
-        name: float(accelerator.reduce(sums[name])) / max(1, counts[term.per]) for name, term in objective.terms.items()
-    }
-    tallies = {name: accelerator.reduce(tally) for name, tally in tallies.items()}
-    reshard(module)
-    module.train()
-    return figures | objective.figures(tallies), tallies
-
-
-def _share(batches: Sequence[Rows], accelerator: Accelerator) -> list[tuple[Rows, bool]]:
-    """This process's batches; where it has fewer than others it repeats one, which does not count."""
-    mine = [(rows, True) for rows in batches[accelerator.process_index :: accelerator.num_processes]]
-    most = -(-len(batches) // accelerator.num_processes)
-    return mine + [(batches[0], False)] * (most - len(mine))
-
-
-def _add(tallies: Tallies, more: Mapping[str, torch.Tensor]) -> None:
-    for name, tally in more.items():
-        tallies[name] = tallies[name] + tally if name in tallies else tally
-
-
-def on_device(batch: Batch, device: torch.device) -> Batch:
-    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
-
-
 def learning_rate(step: int, total: int, *, peak: float, linear: bool, warmup: int) -> float:
     """The rate of update `step`, counted from 0: up over `warmup` steps, then down to 0 after the last, or constant."""
     if step < warmup:
@@ -307,8 +265,3 @@ def without_gradient(parameters: Iterable[tuple[str, nn.Parameter]]) -> list[str
         for name, parameter in parameters
         if parameter.requires_grad and (parameter.grad is None or not bool(whole(parameter.grad).any()))
     ]
-
-
-def step_seed(seed: int, step: int, process: int) -> int:
-    """A seed of its own for each step and process, so that no random state needs to be saved."""
-    return int(np.random.SeedSequence([seed, step, process]).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -1,20 +1,24 @@
 """Training a part of a model: LoRA (Hu et al. 2022, by PEFT) or the plan alone, around a language model that stays.
 
 A checkpoint of such a run holds what was trained and names its base (`discodvt.stored_weights.Part`). PEFT puts its
-layers into the language model in place, for training only: whoever opens the checkpoint gets merged weights.
+layers into the language model in place, for training only: whoever opens the checkpoint gets merged weights, and
+`discodvt merge` writes them as a whole model, which needs neither PEFT nor the base.
 """
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 from transformers.pytorch_utils import Conv1D
 
+from discodvt.artefacts import MANIFEST, REQUEST, open_stage
 from discodvt.checkpoints import Checkpoint
 from discodvt.config import Lora, NewBackbone
 from discodvt.errors import BadRequest
-from discodvt.stored_weights import PEFT_NAME, Part
+from discodvt.stored_weights import BASE, PEFT_NAME, TRAINED, Part
 from discodvt.training.assembly import FromScratch
 from discodvt.training.weights import source_checkpoint
 
@@ -86,3 +90,31 @@ def add_lora(language_model: Any, settings: Lora) -> dict[str, Any]:
         named = ", ".join(listed) or wanted
         raise BadRequest(f"lora.target_modules: {named}: no such linear layers in the model; name others") from None
     return settings.model_dump() | {"fan_in_fan_out": transposed}
+
+
+_NOT_COPIED = {BASE, TRAINED, MANIFEST, REQUEST, "config.json", "generation_config.json", "metrics.jsonl"}
+
+
+def merge(source: str | Path, directory: Path, *, overwrite: bool = False) -> Path:
+    """Write the whole model of a part into a directory, with its tokenizer, card and prior."""
+    checkpoint = Checkpoint.open(source)
+    if checkpoint.part is None:
+        raise BadRequest(f"{source}: a whole model already, there is nothing to merge; use it as it is")
+    if directory.resolve() == checkpoint.directory.resolve():
+        raise BadRequest(f"{directory}: the checkpoint itself; choose another directory", parameter="out")
+    inputs = [checkpoint.directory / name for name in (TRAINED, BASE)]
+    with open_stage(
+        directory, "merge", config={"checkpoint": checkpoint.name}, inputs=inputs, overwrite=overwrite
+    ) as out:
+        if out.complete:
+            return directory
+        kind = AutoModelForSeq2SeqLM if checkpoint.kind == "bart" else AutoModelForCausalLM
+        with out.writing_folder() as folder:
+            checkpoint.load(kind).save_pretrained(folder)
+            for path in sorted(checkpoint.directory.iterdir()):
+                if path.is_file() and path.name not in _NOT_COPIED and not path.name.startswith("."):
+                    shutil.copyfile(path, folder / path.name)
+            if checkpoint.prior is not None:
+                shutil.copytree(checkpoint.prior.directory, folder / "prior", dirs_exist_ok=True)
+        out.finish(base=str(checkpoint.part))
+    return directory

@@ -1,15 +1,14 @@
 """Batches made in the background, in a thread, while the model is at work on those before."""
 
+from collections import deque
 from collections.abc import Iterator
-from queue import Empty, Full, Queue
-from threading import Event, Thread
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from discodvt.data.batches import Batch
 from discodvt.training.stages import Counts, Feed, Steps
 
 AHEAD = 4  # micro-batches that wait
-_PATIENCE = 0.2  # seconds after which a thread that is held up looks whether it is still wanted
 
 
 class MicroBatch(NamedTuple):
@@ -35,46 +34,18 @@ class Prefetch:
     """What an iterator yields, a few items ahead. An error is raised where its item would have come."""
 
     def __init__(self, items: Iterator[MicroBatch], *, ahead: int = AHEAD) -> None:
-        self._waiting: Queue[MicroBatch | BaseException] = Queue(ahead)
-        self._closed = Event()
-        self._thread = Thread(target=self._work, args=(items,), daemon=True)
-        self._thread.start()
-
-    def _work(self, items: Iterator[MicroBatch]) -> None:
-        try:
-            for item in items:
-                if not self._put(item):
-                    return
-        except BaseException as error:
-            self._put(error)
-        else:
-            self._put(StopIteration())
-
-    def _put(self, item: MicroBatch | BaseException) -> bool:
-        """Whether the item was taken in: nobody waits for it after `close`."""
-        while not self._closed.is_set():
-            try:
-                self._waiting.put(item, timeout=_PATIENCE)
-            except Full:
-                continue
-            return True
-        return False
+        self._items = items
+        self._thread = ThreadPoolExecutor(1)
+        self._waiting = deque(self._thread.submit(next, items) for _ in range(ahead + 1))
 
     def __iter__(self) -> "Prefetch":
         return self
 
     def __next__(self) -> MicroBatch:
-        item = self._waiting.get()
-        if isinstance(item, BaseException):
-            raise item
+        item = self._waiting.popleft().result()
+        self._waiting.append(self._thread.submit(next, self._items))
         return item
 
     def close(self) -> None:
-        """End the thread."""
-        self._closed.set()
-        while self._thread.is_alive():
-            try:
-                self._waiting.get(timeout=_PATIENCE / 10)
-            except Empty:
-                continue
-        self._thread.join()
+        """End the thread; what it is at work on is the last."""
+        self._thread.shutdown(cancel_futures=True)

@@ -22,8 +22,8 @@ from discodvt.config import LoopSettings
 from discodvt.errors import BadRequest
 from discodvt.mirrored import Mirror, mirrored, workplace
 from discodvt.storage import RemotePath
-from discodvt.training.assembly import TOKENS, Recipe, Site
-from discodvt.training.loop import Event, Loop, Progress
+from discodvt.training.assembly import TOKENS, Progress, Recipe, Site, silent
+from discodvt.training.loop import Event, Loop, RunProgress
 from discodvt.training.outputs import METRICS, TENSORBOARD, Checkpoints, Journal, plot
 from discodvt.training.sharding import open_accelerator
 from discodvt.training.stages import Stage
@@ -41,11 +41,18 @@ MAY_CHANGE = (  # sections and keys in which a resumed run may differ from what 
 
 
 def train(
-    recipe: Recipe, directory: Path, *, resume: bool = False, overwrite: bool = False, changes: Sequence[str] = ()
+    recipe: Recipe,
+    directory: Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    changes: Sequence[str] = (),
+    progress: Progress = silent,
 ) -> Generator[Event]:
     """Train the recipe's stage into `directory`; what happens is yielded as it happens.
 
     `changes` names keys in which a resumed run differs from its request so far, such as `optimizer.learning_rate`.
+    `progress` is told how far tokens and plans are, which are made before the first step.
     """
     fixed = [key for key in changes if not {key, key.partition(".")[0]} & set(MAY_CHANGE)]
     if fixed:
@@ -65,6 +72,7 @@ def train(
         resume=resume,
         overwrite=overwrite,
         may_change=changes,
+        progress=progress,
     )
 
 
@@ -79,6 +87,7 @@ def run_stage(
     resume: bool = False,
     overwrite: bool = False,
     may_change: Collection[str] = (),
+    progress: Progress = silent,
 ) -> Generator[Event]:
     """Train the stage that `assemble` makes; `config`, `inputs` and `may_change` are the request of `open_stage`."""
     quiet_libraries()
@@ -106,17 +115,17 @@ def run_stage(
         sent = checkpoints.newest("last")
         started = sent is not None
         try:
-            site = Site(directory, accelerator, last=checkpoints.newest("last"))
+            site = Site(directory, accelerator, checkpoints.newest("last"), progress)
             site.on_first(checkpoints.join_last)
             stage = assemble(site)
-            progress = Progress(**(checkpoints.progress() or {}))
+            reached = RunProgress(**(checkpoints.progress() or {}))
             if opened is not None:
-                changes = opened.request.get("changes", [])[len(progress.changes) :]
-                progress.changes += [change | {"step": progress.step} for change in changes]
-                journal = Journal(directory, step=progress.step, tensorboard=settings.run.tensorboard)
+                changes = opened.request.get("changes", [])[len(reached.changes) :]
+                reached.changes += [change | {"step": reached.step} for change in changes]
+                journal = Journal(directory, step=reached.step, tensorboard=settings.run.tensorboard)
                 for note in stage.notes:
-                    yield Event("note", progress.step, stage.total, {}, note)
-            for event in Loop(stage, settings, accelerator, checkpoints, progress, journal).run():
+                    yield Event("note", reached.step, stage.total, {}, note)
+            for event in Loop(stage, settings, accelerator, checkpoints, reached, journal).run():
                 started = started or event.kind == "step"
                 if mirror is not None and checkpoints.newest("last") not in (None, sent):
                     sent = checkpoints.newest("last")
@@ -131,21 +140,21 @@ def run_stage(
             raise
         if opened is not None and journal is not None:
             journal.close()
-            best = _leave_in_order(directory, stage, checkpoints, progress)
+            best = _leave_in_order(directory, stage, checkpoints, reached)
             shutil.rmtree(directory / TOKENS, ignore_errors=True)
             opened.finish(
-                steps=progress.step,
-                tokens=progress.tokens,
-                best_step=progress.best_step,
+                steps=reached.step,
+                tokens=reached.tokens,
+                best_step=reached.best_step,
                 validation=best["figures"],
-                alarms=progress.alarms,
-                without_gradient=progress.unreached,
+                alarms=reached.alarms,
+                without_gradient=reached.unreached,
                 **stage.facts,
             )
             checkpoints.drop_best()
             if mirror is not None:
                 mirror.finish()
-            yield Event("note", progress.step, stage.total, best["figures"], f"{target}: done")
+            yield Event("note", reached.step, stage.total, best["figures"], f"{target}: done")
         accelerator.wait_for_everyone()
 
 
@@ -190,9 +199,9 @@ def _killed_at_start(directory: Path, name: str) -> bool:
     return request.exists() and json.loads(request.read_text(encoding="utf-8")).get("stage") == name
 
 
-def _leave_in_order(directory: Path, stage: Stage, checkpoints: Checkpoints, progress: Progress) -> dict[str, Any]:
+def _leave_in_order(directory: Path, stage: Stage, checkpoints: Checkpoints, reached: RunProgress) -> dict[str, Any]:
     """The best model in its place, and the plots; returns where the run stood when it was saved."""
-    best = checkpoints.progress("best") or vars(progress)
+    best = checkpoints.progress("best") or vars(reached)
     checkpoints.publish_best(directory / stage.inside)
     if stage.around is not None:
         stage.around.save_pretrained(directory)

@@ -1,24 +1,67 @@
-"""What validation looks at besides the loss: which codes are used, whether the plan is used at all, BLEU-1.
+"""Validation: losses over held-out rows, and what is looked at besides: codes in use, whether the plan is, BLEU-1.
 
 A model can train with a falling loss and still ignore its plan (posterior collapse). The watchdog says so, and what to
 try: it looks at code usage and at what another story's plan costs, the proof that the generator uses its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from accelerate import Accelerator
 from pydantic import Field
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from discodvt.config import Section
 from discodvt.corpus.words import bleu_1
-from discodvt.data.batches import in_order
+from discodvt.data.batches import NO_LABEL, Batch, Rows, in_order
 from discodvt.model import DiscoDVT
-from discodvt.training.loop import on_device
-from discodvt.training.stages import Feed, Figures
+from discodvt.training.sharding import reshard
+from discodvt.training.stages import Feed, Figures, Objective, Tallies
+
+
+@torch.no_grad()
+def validate(module: Objective, feed: Feed, *, accelerator: Accelerator, batch_size: int) -> tuple[Figures, Tallies]:
+    """Means of every term over a split and what its tallies say; the work is shared by all processes."""
+    objective: Objective = accelerator.unwrap_model(module)
+    module.eval()
+    device = accelerator.device
+    sums = {name: torch.zeros((), device=device, dtype=torch.float64) for name in objective.terms}
+    tallies: Tallies = {}
+    for rows, counted in _share(in_order(feed.sort_keys, batch_size), accelerator):
+        with accelerator.autocast():
+            output = module(
+                on_device(feed.batch(rows, step=None), device)
+            )  # every process calls as often as every other
+        for name in sums:
+            sums[name] += output.sums[name].double() if counted else 0.0
+        add_tallies(tallies, {name: tally if counted else tally.zero_() for name, tally in output.tallies.items()})
+    counts = feed.counts(in_order(feed.sort_keys, len(feed))[0])
+    figures = {
+        name: float(accelerator.reduce(sums[name])) / max(1, counts[term.per]) for name, term in objective.terms.items()
+    }
+    tallies = {name: accelerator.reduce(tally) for name, tally in tallies.items()}
+    reshard(module)
+    module.train()
+    return figures | objective.figures(tallies), tallies
+
+
+def _share(batches: Sequence[Rows], accelerator: Accelerator) -> list[tuple[Rows, bool]]:
+    """This process's batches; where it has fewer than others it repeats one, which does not count."""
+    mine = [(rows, True) for rows in batches[accelerator.process_index :: accelerator.num_processes]]
+    most = -(-len(batches) // accelerator.num_processes)
+    return mine + [(batches[0], False)] * (most - len(mine))
+
+
+def add_tallies(tallies: Tallies, more: Mapping[str, Tensor]) -> None:
+    for name, tally in more.items():
+        tallies[name] = tallies[name] + tally if name in tallies else tally
+
+
+def on_device(batch: Batch, device: torch.device) -> Batch:
+    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
 
 
 class WatchdogLimits(Section):
@@ -106,6 +149,22 @@ def marker_hits(logits: Tensor, labels: Tensor) -> Tensor:
     labelled = labels < unknown
     right = logits[:, :unknown].argmax(-1) == labels
     return torch.stack([(right & labelled).sum(), labelled.sum()])
+
+
+@torch.no_grad()
+def swapped_losses(other: Tensor, own: Tensor, labels: Tensor) -> Tensor:
+    """Loss under another story's latent, under its own, and tokens [3]; a story alone has nobody to swap with."""
+    tokens = (labels != NO_LABEL).sum()
+    swapped = torch.stack([other.double(), own.double(), tokens.double()])
+    return swapped if len(labels) > 1 else torch.zeros_like(swapped)
+
+
+def swap_gap(tallies: Tallies) -> Figures:
+    """What another story's latent costs, in nats per token, from sums of `swapped_losses`."""
+    if "swapped" not in tallies:
+        return {}
+    other, own, tokens = tallies["swapped"].tolist()
+    return {"swap_gap": (other - own) / max(1.0, tokens)}
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ from typing import Any
 from transformers import AutoConfig, BartConfig, BartForConditionalGeneration, PreTrainedModel, PreTrainedTokenizerBase
 
 from discodvt.checkpoints import Checkpoint
-from discodvt.config import Backbone, BackboneShape, Latent, LatentModel, NewBackbone
+from discodvt.config import Backbone, Latent, LatentModel, NewBackbone
 from discodvt.data.subwords import Symbols, bart_symbols
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest
@@ -38,7 +38,7 @@ def language_model(settings: NewBackbone, tokenizer: PreTrainedTokenizerBase, la
     if last is not None:
         return load_language_model(Checkpoint.open(last), merged=False)
     if settings.shape is not None:
-        return BartForConditionalGeneration(_bart_config(settings.shape, tokenizer))
+        return BartForConditionalGeneration(bart_config(tokenizer, **settings.shape.model_dump()))
     source = source_checkpoint(settings)
     if source.kind == "discodvt":
         raise BadRequest(f"{settings.init}: a DiscoDVT; this stage trains a plain language model, give one of those")
@@ -138,22 +138,32 @@ def _changes(settings: Backbone) -> dict[str, Any]:
     return {} if settings.dropout is None else {"dropout": settings.dropout}
 
 
-def _bart_config(shape: BackboneShape, tokenizer: PreTrainedTokenizerBase) -> BartConfig:
+def bart_config(
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    width: int,
+    encoder_layers: int,
+    decoder_layers: int,
+    heads: int,
+    ffn_width: int,
+    positions: int,
+    **more: Any,
+) -> BartConfig:
+    """The configuration of a BART from scratch (`BackboneShape`), for the subwords of a tokenizer."""
     return BartConfig(
         vocab_size=len(tokenizer),
-        d_model=shape.width,
-        encoder_layers=shape.encoder_layers,
-        decoder_layers=shape.decoder_layers,
-        encoder_attention_heads=shape.heads,
-        decoder_attention_heads=shape.heads,
-        encoder_ffn_dim=shape.ffn_width,
-        decoder_ffn_dim=shape.ffn_width,
-        max_position_embeddings=shape.positions,
-        dropout=shape.dropout,
-        init_std=shape.init_std,
+        d_model=width,
+        encoder_layers=encoder_layers,
+        decoder_layers=decoder_layers,
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        encoder_ffn_dim=ffn_width,
+        decoder_ffn_dim=ffn_width,
+        max_position_embeddings=positions,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
         decoder_start_token_id=tokenizer.bos_token_id,
         forced_eos_token_id=None,
+        **more,
     )

@@ -6,17 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from discodvt.baselines.cvae import (
+from discodvt.baselines.cvae_model import (
     MAX_LOG_VARIANCE,
     Gaussian,
     GaussianHead,
     GaussianLatent,
-    active_units,
-    importance_weighted_nll,
     kl_penalty,
     kl_per_dimension,
     latent_alarms,
-    latent_figures,
     mutual_information,
 )
 
@@ -116,13 +113,6 @@ def test_one_z_is_added_at_every_position_and_without_noise_z_is_the_mean() -> N
     assert torch.equal(latent.draw(*inputs[2:], noise), noise)  # the prior is still N(0, I)
 
 
-def test_active_units() -> None:
-    means = torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.1, 1.0], [0.5, 0.0, 1.0]])
-    assert active_units(means) == 1
-    assert active_units(means, variance=0.003) == 2
-    assert active_units(means[:1]) == 0
-
-
 def test_mutual_information_is_zero_when_all_stories_are_alike_and_ln_n_when_far_apart() -> None:
     torch.manual_seed(0)
     count = 400
@@ -140,30 +130,11 @@ def test_mutual_information_of_a_gaussian_channel() -> None:
     assert found == pytest.approx(0.5 * math.log(5), abs=0.03)
 
 
-def test_importance_weighted_nll_is_exact_where_posterior_and_true_posterior_agree() -> None:
-    torch.manual_seed(0)
-    y = 0.8  # p(z) = N(0, 1), p(y | z) = N(z, 1): p(y) = N(0, 2), p(z | y) = N(y / 2, 1 / 2)
-    posterior, prior = normal(y / 2, 0.5), normal(0.0, 1.0)
-    z = posterior.sample(torch.randn(5, 1))
-    likelihood = Gaussian(z, torch.zeros_like(z)).log_density(torch.tensor([[y]]))
-    found = importance_weighted_nll(likelihood, prior.log_density(z), posterior.log_density(z))
-    assert found.item() == pytest.approx(0.5 * (math.log(4 * math.pi) + y * y / 2), abs=1e-5)
-
-
-def test_figures_and_alarms_of_a_collapsed_and_of_a_used_latent() -> None:
-    torch.manual_seed(0)
-    noise = torch.randn(200, 4)
-    prior = Gaussian(torch.zeros(200, 4), torch.zeros(200, 4))
-    used = Gaussian(torch.randn(200, 4) * torch.tensor([2.0, 2.0, 0.0, 0.0]), torch.zeros(200, 4))
-    figures = {}
-    for name, posterior in (("collapsed", prior), ("used", used)):
-        figures[name] = latent_figures(posterior, kl_per_dimension(posterior, prior), noise, threshold=0.1)
-    assert figures["collapsed"]["kl"] == 0
-    assert figures["collapsed"]["dimensions_below_threshold"] == 4
-    assert figures["used"]["active_units"] == figures["used"]["dimensions_below_threshold"] == 2
-    assert figures["used"]["kl_floor"] == pytest.approx(0.4)
-    (alarm,) = latent_alarms(figures["collapsed"], min_swap_gap=0.02)
+def test_alarms_of_a_collapsed_and_of_a_used_latent() -> None:
+    collapsed = {"kl": 0.0, "active_units": 0, "latent_dimensions": 4}
+    used = {"kl": 8.0, "active_units": 2, "latent_dimensions": 4}
+    (alarm,) = latent_alarms(collapsed, min_swap_gap=0.02)
     assert "posterior collapse: KL 0.000 nats a story, 0 of 4 units active" in alarm
-    assert latent_alarms(figures["used"] | {"swap_gap": 0.1}, min_swap_gap=0.02) == []
-    (alarm,) = latent_alarms(figures["used"] | {"swap_gap": 0.001}, min_swap_gap=0.02)
+    assert latent_alarms(used | {"swap_gap": 0.1}, min_swap_gap=0.02) == []
+    (alarm,) = latent_alarms(used | {"swap_gap": 0.001}, min_swap_gap=0.02)
     assert "costs only 0.001 nats per token" in alarm

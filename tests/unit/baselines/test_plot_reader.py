@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from discodvt.baselines.plot_reader import PlotReader
+from discodvt.baselines.plot_corpus import PlotReader
 from discodvt.baselines.plots import LONGEST_ARGUMENT, MAX_ENTITIES, TAGS, Plot, entities_of, renumber, strip_tags
 from discodvt.discourse.trees import UD1
 from discodvt.errors import BadRequest

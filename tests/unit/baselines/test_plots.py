@@ -13,11 +13,9 @@ from discodvt.baselines.plots import (
     Part,
     Plot,
     add_tags,
-    edit_distance,
     entity_distance,
     refuse_tags,
     renumber,
-    statistics,
     strip_tags,
     tag_story,
 )
@@ -77,20 +75,8 @@ def test_entities_are_renumbered_by_first_mention() -> None:
     assert renumber(TEXT) == TEXT
 
 
-def test_edit_distance_of_entities() -> None:
-    assert edit_distance([0, 1, 2], [0, 2, 2, 1]) == 2
-    assert edit_distance([], [1, 1]) == 2
+def test_the_distance_of_a_story_from_a_plot_is_that_of_their_entities() -> None:
     assert entity_distance(
         "<A0> <ent0> <V> saw <A1> <ent1>", "<ent0> Tom saw<ent2> her and<ent1> Ann"
     ) == pytest.approx(1 / 3)
     assert entity_distance("", "nobody") == 0
-
-
-def test_statistics_count_events_slots_and_lengths() -> None:
-    found = statistics([Plot.read(TEXT)], ["one two three four five six seven eight nine ten"])
-    assert found["sentences"] == 3
-    assert found["events_per_sentence"] == 1
-    assert found["empty_sentences"] == pytest.approx(1 / 3)
-    assert (found["A0"], found["A1"], found["A2"]) == pytest.approx((2 / 3, 1 / 3, 1 / 3))
-    assert found["length_without_tags"] == pytest.approx(8 / 10)  # the dog chased 's cat fell go with
-    assert found["entities_per_plot"] == 2

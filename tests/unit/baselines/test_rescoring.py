@@ -15,7 +15,8 @@ from discodvt.baselines.rescoring import (
     rescored,
     weight_steps,
 )
-from discodvt.baselines.scorers import REAL, PlotScorer, masked_mean, rescore_with, scorer_input, scorer_loss
+from discodvt.baselines.scorers import REAL, PlotScorer, rescore_with, scorer_input, scorer_loss
+from discodvt.model.backbones import masked_mean
 
 REAL_PLOT, GENERATED = ScoredPlot(-4.0, (-0.1,)), ScoredPlot(-2.0, (-0.9,))
 

@@ -5,9 +5,8 @@ import pytest
 
 from discodvt.evaluation.comparison import compare_seeds
 from discodvt.evaluation.intervals import interval, make_resampler, replicate
-from discodvt.evaluation.metric import StoryMean
+from discodvt.evaluation.metric import StoryMean, over_seeds
 from discodvt.evaluation.scores import evaluate, evaluate_seeds
-from discodvt.evaluation.seeds import over_seeds
 
 
 def family(per_story: np.ndarray) -> StoryMean:

@@ -13,7 +13,7 @@ from discodvt.errors import BadRequest
 from discodvt.judging.answers import Answer, Choice, now
 from discodvt.judging.make_stage import StudyDirectory
 from discodvt.judging.score_stage import JUDGEMENTS, score_answers, score_study
-from discodvt.judging.sign_test import majority
+from discodvt.judging.study_statistics import majority
 from discodvt.report.human_section import human_summary, write_human_tables
 from discodvt.report.report_stage import write_report
 

@@ -8,10 +8,9 @@ import pytest
 from unit.judging.toy_study import toy_study
 
 from discodvt.errors import BadRequest
-from discodvt.judging.agreement import kappa_interval
 from discodvt.judging.score_stage import score_study
-from discodvt.judging.sign_test import holm, sign_test, win_interval
 from discodvt.judging.simulation import Preference, decide, draw_votes, power, simulate
+from discodvt.judging.study_statistics import holm, kappa_interval, sign_test, win_interval
 
 STUDIES = 1000
 

@@ -10,7 +10,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 
 from discodvt.model import token_loss
 from discodvt.model.backbones import new_backbone
-from discodvt.model.discodvt import RelationHead
+from discodvt.model.relation_head import RelationHead
 from discodvt.training import losses
 
 

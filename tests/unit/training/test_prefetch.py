@@ -48,7 +48,7 @@ def test_a_few_batches_wait_and_no_more():
     while len(feed.made) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.05)
-    assert len(feed.made) == 3  # two in the queue, one at its door
+    assert len(feed.made) == 3  # two that wait, and the one that is asked for next
     before = threading.active_count()
     prefetch.close()
     assert threading.active_count() == before - 1

@@ -10,8 +10,7 @@ from discodvt.corpus.words import bleu_1
 from discodvt.data.tokens import Ragged, Tokens
 from discodvt.evaluation import evaluate
 from discodvt.training.feeds import StoryFeed
-from discodvt.training.loop import validate
-from discodvt.training.validation import written_bleu_1
+from discodvt.training.validation import validate, written_bleu_1
 
 
 def test_the_swap_gap_is_over_stories_that_had_another_plan():

@@ -15,23 +15,23 @@ from pydantic import Field
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from discodvt.baselines.cvae import (
+from discodvt.baselines.cvae_model import (
     ACTIVE_VARIANCE,
+    BartCVAE,
     Gaussian,
     Threshold,
     kl_penalty,
     latent_alarms,
     mutual_information,
 )
-from discodvt.baselines.cvae_model import BartCVAE
 from discodvt.checkpoints import Checkpoint
 from discodvt.config import LossValidation, NewBackbone, Section, WordDropout
 from discodvt.data.batches import Batch, Rows, in_order
 from discodvt.data.corruption import generator
 from discodvt.training.assembly import Corpus, FromScratch, Site
 from discodvt.training.feeds import DropoutSchedule, StoryFeed
-from discodvt.training.loop import on_device
 from discodvt.training.stages import Counts, Figures, Objective, Stage, StageOutput, Tallies, Term
+from discodvt.training.validation import on_device, swap_gap, swapped_losses
 from discodvt.training.weights import language_model
 
 MOST_FOR_INFORMATION = 2000  # stories: mutual information is at most the logarithm of their number
@@ -132,10 +132,8 @@ class CVAEObjective(Objective):
             "moments": torch.stack([mean.sum(0), mean.square().sum(0)]),
         }
         if validation:
-            tokens = (batch["labels"] != -100).sum().double()
-            other = self._nll(batch, posterior.mean.roll(1, 0)).double()
-            swapped = torch.stack([other, own.double(), tokens])
-            tallies["swapped"] = swapped if len(kl) > 1 else torch.zeros_like(swapped)
+            other = self._nll(batch, posterior.mean.roll(1, 0))
+            tallies["swapped"] = swapped_losses(other, own, batch["labels"])
         return tallies
 
     def figures(self, tallies: Tallies) -> Figures:
@@ -143,17 +141,13 @@ class CVAEObjective(Objective):
         per_dimension = sums / count
         first, second = tallies["moments"] / count
         variance = (second - first.square()) * count / max(1.0, count - 1)
-        figures = {
+        return {
             "kl": float(per_dimension.sum()),
             "kl_floor": self.settings.threshold * len(sums) if self.settings.form == "dimension" else 0.0,
             "dimensions_below_threshold": float((per_dimension < self.settings.threshold).sum()),
             "active_units": float((variance >= ACTIVE_VARIANCE).sum()),
             "latent_dimensions": float(len(sums)),
-        }
-        if "swapped" in tallies:
-            other, own, tokens = tallies["swapped"].tolist()
-            figures["swap_gap"] = (other - own) / max(1.0, tokens)
-        return figures
+        } | swap_gap(tallies)
 
     def schedule(self, step: int) -> Figures:
         return {"kl_weight": self.weight(step)}

@@ -17,9 +17,8 @@ from transformers import PreTrainedTokenizerBase
 
 from discodvt.baselines.plot_corpus import PAIR_SCHEMA
 from discodvt.baselines.plots import add_tags
-from discodvt.baselines.scorer_model import ScorerModel
-from discodvt.baselines.scorers import CHANGED, REAL, scorer_input, scorer_loss
-from discodvt.baselines.stages.plot_writer import make_room
+from discodvt.baselines.scorers import CHANGED, REAL, ScorerModel, scorer_input, scorer_loss
+from discodvt.baselines.stages.text_writers import make_room
 from discodvt.checkpoints import Checkpoint
 from discodvt.config import LossValidation, NewBackbone
 from discodvt.corpus import read_rows, split_files

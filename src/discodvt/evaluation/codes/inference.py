@@ -4,7 +4,6 @@ A study opens a DiscoDVT, its prior, a plain BART beside it. Everything is done 
 returned story by story, for intervals over stories.
 """
 
-import json
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -26,13 +25,13 @@ from discodvt.errors import BadRequest
 from discodvt.evaluation.metric import Floats, Ints
 from discodvt.executors import Executor, run_shards
 from discodvt.model import DiscoDVT
-from discodvt.model.backbones import load_language_model
+from discodvt.model.backbones import Prompt, load_language_model
 from discodvt.model.prior import Prior, load_prior
+from discodvt.stored_files import read_settings
 from discodvt.stored_weights import TRAINED, WHOLE
-from discodvt.training.loop import on_device
 from discodvt.training.stages.prior import PlanFeed, read_plans
+from discodvt.training.validation import on_device
 
-WEIGHTS = WHOLE
 STORIES_PER_BATCH = 32
 STORIES_PER_SHARD = 16 * STORIES_PER_BATCH
 
@@ -110,19 +109,21 @@ def same_subwords(source: Path, beside: Planner) -> None:
 
 def trained_with(source: Path) -> dict[str, Any]:
     """The recipe a training run was made with, or nothing where there is no run around the checkpoint."""
-    return dict(_manifest(source).get("config", {}))
+    return dict(read_settings(source / MANIFEST).get("config", {}))
 
 
 def trained_on(source: Path, file: Path) -> bool:
     """Whether a training run read this very file."""
-    return file_hash(file) in _manifest(source).get("inputs", {}).values()
+    return file_hash(file) in read_settings(source / MANIFEST).get("inputs", {}).values()
 
 
 def check_prior(prior: Path, checkpoint: Path) -> None:
     """Refuse a prior that lies beside another DiscoDVT: it learned that one's plans, whose codes mean other things."""
-    beside = prior.resolve().parent / WEIGHTS
+    beside = prior.resolve().parent / WHOLE
     own = file_hash(weights_of(checkpoint))
-    learned_from = _manifest(beside.parent).get("inputs", {}).values()  # a part, where the model beside it is whole
+    learned_from = (
+        read_settings(beside.parent / MANIFEST).get("inputs", {}).values()
+    )  # a part, where the model beside it is whole
     if beside.is_file() and own != file_hash(beside) and own not in learned_from:
         raise BadRequest(
             f"{prior}: learned the plans of {beside.parent.name}, another model than {checkpoint}; give its own prior"
@@ -132,15 +133,10 @@ def check_prior(prior: Path, checkpoint: Path) -> None:
 def weights_of(source: Path) -> Path:
     """The file that stands for a checkpoint in a manifest."""
     directory = Checkpoint.open(source).directory
-    path = next((directory / name for name in (WEIGHTS, TRAINED) if (directory / name).is_file()), None)
+    path = next((directory / name for name in (WHOLE, TRAINED) if (directory / name).is_file()), None)
     if path is None:
-        raise BadRequest(f"{source}: no {WEIGHTS}; give the directory of a trained model")
+        raise BadRequest(f"{source}: no {WHOLE}; give the directory of a trained model")
     return path
-
-
-def _manifest(source: Path) -> dict[str, Any]:
-    path = source / MANIFEST
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +230,9 @@ def story_losses(
     generator = planner.generator if plain is None else plain
     for rows in in_order(length_keys(tokens.story_lengths, tokens.prompts.lengths), STORIES_PER_BATCH):
         batch = on_device(collate(tokens, rows, pad=planner.symbols.pad), device)
-        prompt, story = (batch["prompt_ids"], batch["prompt_mask"]), batch["story_ids"]
+        prompt, story = Prompt(batch["prompt_ids"], batch["prompt_mask"]), batch["story_ids"]
         latent = None if plans is None else _latent(planner, plans, rows, length=story.shape[1], device=device)
-        outputs = backbone.decode(generator, *prompt, story, latent, use_cache=False)
+        outputs = backbone.decode(generator, prompt, story, latent, use_cache=False)
         for row, states, labels in zip(rows, outputs.last_hidden_state, batch["labels"], strict=True):
             losses[row] = backbone.summed_loss(generator, states, labels)
     return losses

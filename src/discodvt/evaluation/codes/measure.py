@@ -7,7 +7,6 @@ numbers of CNN layers (appendix A.1).
 """
 
 import csv
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +19,6 @@ from discodvt.data.tokens import Ragged, Tokens
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes import plan_gain
 from discodvt.evaluation.codes.inference import (
-    WEIGHTS,
     Planner,
     annotated_split,
     check_prior,
@@ -36,6 +34,8 @@ from discodvt.evaluation.codes.inference import (
 from discodvt.evaluation.codes.occurrences import usage_of, utilisation
 from discodvt.evaluation.codes.plan_gain import Measured, Ratio
 from discodvt.evaluation.intervals import make_resampler, need_spread
+from discodvt.resumable import read_json
+from discodvt.stored_weights import WHOLE
 from discodvt.training.stages.prior import PLANS, load_plans
 
 STAGE = "codes measure"
@@ -100,7 +100,7 @@ def measure_codes(
     planner = open_planner(checkpoint, prompt_tokens=prompt_tokens, story_tokens=story_tokens)
     with open_stage(out, STAGE, config=settings, inputs=inputs, overwrite=overwrite) as stage:
         if not stage.complete:
-            try:
+            with stage.abandoned_if_wrong():
                 limits = {"held": max_stories, "train": train_stories}
                 tokens = {part: tokens_of(planner, path, limit=limits[part]) for part, path in files.items()}
                 resampler = make_resampler(len(tokens["held"]), None, resamples=resamples, seed=seed)
@@ -108,12 +108,8 @@ def measure_codes(
                 found = _figures(
                     planner, tokens, models, Measured(resampler), train_file=files["train"], seed=seed, status=status
                 )
-            except BadRequest:
-                stage.abandon()
-                raise
             _write(stage, found | {"split": split})
-        held: dict[str, Any] = json.loads((out / FIGURES).read_text(encoding="utf-8"))
-        return held
+        return read_json(out / FIGURES)
 
 
 def _figures(
@@ -170,7 +166,7 @@ def _written(writer: Path | None, train_file: Path, planner: Planner, tokens: To
 
     They are this planner's: a writer that has other weights was refused.
     """
-    if writer is None or not all((writer / name).is_file() for name in (PLANS, WEIGHTS)):
+    if writer is None or not all((writer / name).is_file() for name in (PLANS, WHOLE)):
         return None
     if not trained_on(writer, train_file):
         return None
@@ -200,7 +196,7 @@ def read_measured(directories: Sequence[Path]) -> list[dict[str, Any]]:
     runs, files = [], []
     for directory in directories:
         inputs = read_manifest(directory, STAGE)["inputs"]
-        runs.append(json.loads((directory / FIGURES).read_text(encoding="utf-8")))
+        runs.append(read_json(directory / FIGURES))
         files.append({file for name, file in inputs.items() if Path(name).name == f"{runs[-1]['split']}.parquet"})
     for directory, run, file in zip(directories, runs, files, strict=True):
         if (run["split"], run["stories"]) != (runs[0]["split"], runs[0]["stories"]):

@@ -8,6 +8,7 @@ and their difference is paired. Each group returns figures by name, and the fact
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import sub
 from typing import Any
 
 import numpy as np
@@ -99,15 +100,6 @@ class Measured:
         return [[ratio.under(weights) for ratio in ratios] for weights in self.resampler.weights("bootstrap")]
 
 
-def difference(one: Any, other: Any) -> Any:
-    return one - other
-
-
-def exponential(one: Any) -> Any:
-    """Nats to perplexity."""
-    return np.exp(one)
-
-
 def perplexity_ratio(one: Any, other: Any) -> Any:
     """One perplexity divided by the other, from their nats."""
     return np.exp(one - other)
@@ -139,7 +131,7 @@ def reconstruction(held: Stories, plain: PreTrainedModel | None, measured: Measu
     """Nats per token at argmax codes, with another story's plan, and of a plain language model on the same tokens."""
     model = held.planner.model
     loss: dict[str, Any] = {"unit": "nats per token", "direction": "lower"}
-    gain: dict[str, Any] = {"unit": "nats per token", "direction": "higher", "combine": difference}
+    gain: dict[str, Any] = {"unit": "nats per token", "direction": "higher", "combine": sub}
     other = exchanged(held.plans, held.tokens.story_lengths)
     own, swapped = (held.per_token(story_losses(model, held.tokens, plans)) for plans in (held.plans, other))
     found = {
@@ -161,7 +153,7 @@ def relations(held: Stories, train: Stories, plain: Planner | None, measured: Me
         raise BadRequest("no two EDUs joined by a marker in the stories read; annotate the corpus again")
     few = too_few({"pairs": len(asked.labels)}, "marker pairs").get("pairs")
     share: dict[str, Any] = {"unit": "fraction", "direction": "higher", "few": few}
-    gain = share | {"combine": difference}
+    gain = share | {"combine": sub}
     majority = int(seen.labels.bincount().argmax())
     width = held.planner.model.config.relation_width
     own = held.per_pair(right_answers(held.planner.model.relation_head, asked), asked)
@@ -195,7 +187,7 @@ def relations(held: Stories, train: Stories, plain: Planner | None, measured: Me
 
 def prior(held: Stories, model: Prior, train_plans: Ragged, measured: Measured) -> Group:
     """Perplexity over codes of the prior, and of a unigram and a bigram fitted on training plans."""
-    perplexity: dict[str, Any] = {"unit": "perplexity", "direction": "lower", "combine": exponential}
+    perplexity: dict[str, Any] = {"unit": "perplexity", "direction": "lower", "combine": np.exp}
     ratio: dict[str, Any] = {"unit": "ratio", "direction": "lower", "combine": perplexity_ratio}
     single, double = fit_models(train_plans, held.planner.model.config.num_codes)
     losses = (

@@ -18,7 +18,7 @@ from discodvt.discourse.labels import LABELS, UNKNOWN
 from discodvt.errors import BadRequest
 from discodvt.evaluation.codes.inference import EduPairs
 from discodvt.evaluation.metric import Floats
-from discodvt.model.discodvt import RelationHead
+from discodvt.model.relation_head import RelationHead
 
 MARKER_LABELS = LABELS.index(UNKNOWN)
 HELD_OUT = 10

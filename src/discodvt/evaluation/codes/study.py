@@ -6,7 +6,6 @@ function that renders the dictionary.
 """
 
 import csv
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from discodvt.artefacts import open_stage
 from discodvt.corpus import Example, read_examples
 from discodvt.data.tokens import Ragged, Tokens
 from discodvt.discourse.labels import LABELS, MARKERS, UNKNOWN
-from discodvt.errors import BadRequest
 from discodvt.evaluation.codes.inference import (
     Planner,
     annotated_split,
@@ -31,6 +29,7 @@ from discodvt.evaluation.codes.inference import (
 from discodvt.evaluation.codes.occurrences import PLACES, Occurrences, Segments, cut_segments, find_phrases, usage_of
 from discodvt.evaluation.metric import Floats, Ints
 from discodvt.executors import Place, open_executor
+from discodvt.resumable import read_json
 
 STAGE = "codes study"
 CODES = "codes.json"
@@ -73,14 +72,11 @@ def study_codes(
     planner = open_planner(checkpoint, prompt_tokens=prompt_tokens, story_tokens=story_tokens)
     with open_stage(out, STAGE, config=settings, inputs=inputs, overwrite=overwrite) as stage:
         if not stage.complete:
-            try:
+            with stage.abandoned_if_wrong():
                 tokens = tokens_of(planner, path, limit=max_stories)
                 plans = _plans(planner, checkpoint, tokens, place)
                 examples = read_examples(path, take=max_stories)
                 found = _study(planner, examples, tokens, plans, example_stories=example_stories)
-            except BadRequest:
-                stage.abandon()
-                raise
             found["split"] = split
             stage.write_json(CODES, found)
             with stage.writing(TABLE) as target:
@@ -89,8 +85,7 @@ def study_codes(
                 with stage.writing(PAGE) as target:
                     target.write_text(page(found), encoding="utf-8")
             stage.finish(stories=found["stories"], codes_used=found["usage"]["used"])
-        held: dict[str, Any] = json.loads((out / CODES).read_text(encoding="utf-8"))
-        return held
+        return read_json(out / CODES)
 
 
 def _plans(planner: Planner, checkpoint: Path, tokens: Tokens, place: Place) -> Ragged:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, BartConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from discodvt.checkpoints import Checkpoint
 from discodvt.data.batches import Rows, in_order, padded
@@ -31,10 +31,14 @@ from discodvt.evaluation.discourse.marker_pairs import Pair
 from discodvt.evaluation.encoder import encoder_of, open_encoder
 from discodvt.evaluation.metric import Ints as Labels
 from discodvt.model import DiscoDVTConfig
+from discodvt.model.backbones import masked_mean
+from discodvt.training.weights import bart_config
 
 Reading: TypeAlias = Literal["pair", "twin"]
 SMALL = "small"  # the encoder trained from scratch
 SMALL_VOCABULARY = 8192
+# Two layers of width 128: what one core trains in minutes. A decoder is named, but no part of the classifier.
+SMALL_SHAPE = {"width": 128, "encoder_layers": 2, "decoder_layers": 1, "heads": 4, "ffn_width": 256}
 PAIRS_PER_BLOCK = 4096
 PAIRS_PER_BATCH = 256
 _MARKER_IDS = {marker: place for place, marker in enumerate(MARKERS)}
@@ -86,7 +90,7 @@ class RelationClassifier(PreTrainedModel):
         """
         types = {"token_type_ids": (sides == 2).long()} if self.typed else {}
         outputs = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **types)
-        u, v = (_mean(outputs.last_hidden_state, sides == side) for side in (1, 2))  # [R, D] each
+        u, v = (masked_mean(outputs.last_hidden_state, sides == side) for side in (1, 2))  # [R, D] each
         if self.config.reading == "twin":
             half = len(sides) // 2
             u, v = u[:half], v[half:]
@@ -106,7 +110,7 @@ def build_classifier(
     torch.manual_seed(seed)
     if source == SMALL:
         tokenizer = train_tokenizer(texts, SMALL_VOCABULARY)
-        small = _small(tokenizer, positions=argument_tokens + 2)
+        small = bart_config(tokenizer, positions=argument_tokens + 2, **SMALL_SHAPE)
         config = RelationClassifierConfig.around(small, reading="twin", argument_tokens=argument_tokens)
         return RelationClassifier(config), tokenizer
     checkpoint = Checkpoint.open(source)
@@ -131,26 +135,6 @@ def _check(source: str, encoder: PreTrainedConfig, tokenizer: PreTrainedTokenize
         raise BadRequest(f"{source}: its tokenizer lacks a start, separating or padding token; give another encoder")
 
 
-def _small(tokenizer: PreTrainedTokenizerBase, *, positions: int) -> BartConfig:
-    """Two layers of width 128: what one core trains in minutes. A decoder is named, but no part of the classifier."""
-    return BartConfig(
-        vocab_size=len(tokenizer),
-        d_model=128,
-        encoder_layers=2,
-        decoder_layers=1,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=256,
-        decoder_ffn_dim=256,
-        max_position_embeddings=positions,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-        decoder_start_token_id=tokenizer.bos_token_id,
-        forced_eos_token_id=None,
-    )
-
-
 def open_classifier(
     directory: Path, *, device: torch.device | str = "cpu"
 ) -> tuple[RelationClassifier, PreTrainedTokenizerBase]:
@@ -162,12 +146,6 @@ def open_classifier(
         found = ", ".join(map(str, labels))
         raise BadRequest(f"{directory}: a classifier of {found}; expected {', '.join(MARKERS)}; fit it again")
     return model, checkpoint.tokenizer()
-
-
-def _mean(states: Tensor, where: Tensor) -> Tensor:
-    """Mean of states [R, T, D] over the tokens `where` [R, T]; zero for a row without any."""
-    weights = where.unsqueeze(-1).to(states.dtype)
-    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
 
 
 @dataclass(frozen=True, slots=True)

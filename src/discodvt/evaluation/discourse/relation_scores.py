@@ -15,9 +15,8 @@ from discodvt.discourse.labels import CATEGORIES, MARKERS
 from discodvt.evaluation.comparison import Comparison, compare_metrics, fixed_folds
 from discodvt.evaluation.discourse.marker_pairs import PairedStory
 from discodvt.evaluation.intervals import make_resampler, replicate
-from discodvt.evaluation.metric import Flags, Floats, Ints, Metric, PooledCounts, too_few
+from discodvt.evaluation.metric import Flags, Floats, Ints, Metric, PooledCounts, over_seeds, too_few
 from discodvt.evaluation.scores import Score, score
-from discodvt.evaluation.seeds import over_seeds
 
 UNUSED = 0.5  # pairs: a category people use and the model never does would make the divergence infinite
 # [markers, categories]: which marker belongs to which category

@@ -3,7 +3,6 @@
 Several files of stories are one system, trained with several seeds, to the same prompts.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from discodvt.evaluation.evaluate_files import hash_of, trainings
 from discodvt.evaluation.intervals import make_resampler, need_spread
 from discodvt.evaluation.matching import Match, match, reference_file
 from discodvt.evaluation.scores import Score
+from discodvt.resumable import read_json
 
 DISCOURSE = "discourse.json"
 SCORE_STAGE = "discourse-score"
@@ -77,15 +77,11 @@ def score_files(
     inputs = list(dict.fromkeys([*(path for paths in files.values() for path in paths), weights]))
     with open_stage(out, SCORE_STAGE, config=config, inputs=inputs, overwrite=overwrite) as stage:
         if not stage.complete:
-            try:
+            with stage.abandoned_if_wrong():
                 found = work()
-            except BadRequest:
-                stage.abandon()
-                raise
             stage.write_json(DISCOURSE, found)
             stage.finish(stories=found["stories"], pairs=found["n_pairs"])
-        written: dict[str, Any] = json.loads((out / DISCOURSE).read_text(encoding="utf-8"))
-        return written
+        return read_json(out / DISCOURSE)
 
 
 def _results(

@@ -7,7 +7,7 @@ from transformers import AutoModelForCausalLM, BartForConditionalGeneration, Pre
 
 from discodvt.checkpoints import Checkpoint
 from discodvt.errors import BadRequest
-from discodvt.model.backbones.base import Backbone
+from discodvt.model.backbones.base import Backbone, Prompt, masked_mean
 from discodvt.model.backbones.causal import CausalBackbone
 from discodvt.model.backbones.encoder_decoder import EncoderDecoderBackbone
 
@@ -32,4 +32,12 @@ def load_language_model(
     return model
 
 
-__all__ = ["Backbone", "CausalBackbone", "EncoderDecoderBackbone", "load_language_model", "new_backbone"]
+__all__ = [
+    "Backbone",
+    "CausalBackbone",
+    "EncoderDecoderBackbone",
+    "Prompt",
+    "load_language_model",
+    "masked_mean",
+    "new_backbone",
+]

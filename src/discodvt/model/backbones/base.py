@@ -7,7 +7,7 @@ wrapped (LoRA, DDP) or exchanged. B batch, N prompt tokens, T story tokens, D wi
 """
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,13 @@ from transformers import PreTrainedConfig
 
 from discodvt.data.subwords import Symbols
 from discodvt.model.token_loss import summed_token_loss
+
+
+class Prompt(NamedTuple):
+    """Prompts of a batch [B, N]; ids may be missing where an encoder has read them already."""
+
+    ids: Tensor | None
+    mask: Tensor | None
 
 
 class Backbone(ABC):
@@ -46,15 +53,7 @@ class Backbone(ABC):
         """Story ids and mask [B, T], right-padded, to states [B, T, D] that see the whole story."""
 
     @abstractmethod
-    def decode(
-        self,
-        generator: Any,
-        prompt_ids: Tensor | None,
-        prompt_mask: Tensor | None,
-        story_ids: Tensor,
-        latent: Tensor | None,
-        **kwargs: Any,
-    ) -> Any:
+    def decode(self, generator: Any, prompt: Prompt, story_ids: Tensor, latent: Tensor | None, **kwargs: Any) -> Any:
         """Outputs whose `last_hidden_state` [B, T, D] predicts y1 .. yM and the end; all inputs are right-padded.
 
         `latent` [B, T', D] covers story positions from 0; None is a latent of zeros.
@@ -103,3 +102,9 @@ class Backbone(ABC):
         """Sum of -log p(label) from states [B, T, D], labels [B, T] with -100 where nothing is predicted."""
         real = labels != -100
         return summed_token_loss(states[real], *self.head(generator), labels[real])
+
+
+def masked_mean(states: Tensor, mask: Tensor) -> Tensor:
+    """Mean [B, D] of states [B, T, D] over the positions where mask [B, T] is true; zeros where it nowhere is."""
+    weights = mask.to(states.dtype).unsqueeze(-1)
+    return (states * weights).sum(1) / weights.sum(1).clamp(min=1)

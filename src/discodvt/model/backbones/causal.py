@@ -14,7 +14,7 @@ from transformers import AutoModel, AutoModelForCausalLM
 
 from discodvt.data.subwords import Symbols
 from discodvt.errors import BadRequest
-from discodvt.model.backbones.base import Backbone
+from discodvt.model.backbones.base import Backbone, Prompt
 from discodvt.model.configuration import shortened
 
 
@@ -58,19 +58,11 @@ class CausalBackbone(Backbone):
         states: Tensor = posterior(input_ids=story_ids, attention_mask=mask, use_cache=False).last_hidden_state
         return states
 
-    def decode(
-        self,
-        generator: Any,
-        prompt_ids: Tensor | None,
-        prompt_mask: Tensor | None,
-        story_ids: Tensor,
-        latent: Tensor | None,
-        **kwargs: Any,
-    ) -> Any:
-        if prompt_ids is None or prompt_mask is None:
-            raise ValueError("a causal model reads prompt and story together: give prompt_ids and prompt_mask")
-        prompt_ids = F.pad(prompt_ids, (0, 1))  # a prompt may be empty
-        before = prompt_mask.sum(1, keepdim=True)  # [B, 1]
+    def decode(self, generator: Any, prompt: Prompt, story_ids: Tensor, latent: Tensor | None, **kwargs: Any) -> Any:
+        if prompt.ids is None or prompt.mask is None:
+            raise ValueError("a causal model reads prompt and story together: give the prompt's ids and mask")
+        prompt_ids = F.pad(prompt.ids, (0, 1))  # a prompt may be empty
+        before = prompt.mask.sum(1, keepdim=True)  # [B, 1]
         longest = int(before.max()) + story_ids.shape[1]
         place = torch.arange(longest, device=story_ids.device)[None] - before  # [B, S], < 0 in the prompt
         told = place.clamp(0, story_ids.shape[1] - 1)

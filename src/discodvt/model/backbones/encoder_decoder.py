@@ -7,7 +7,7 @@ from transformers import BartForConditionalGeneration
 from transformers.models.bart.modeling_bart import BartEncoder
 
 from discodvt.data.subwords import Symbols
-from discodvt.model.backbones.base import Backbone
+from discodvt.model.backbones.base import Backbone, Prompt
 from discodvt.model.configuration import shortened
 
 
@@ -33,22 +33,14 @@ class EncoderDecoderBackbone(Backbone):
         states: Tensor = posterior(input_ids=story_ids, attention_mask=mask).last_hidden_state
         return states
 
-    def decode(
-        self,
-        generator: Any,
-        prompt_ids: Tensor | None,
-        prompt_mask: Tensor | None,
-        story_ids: Tensor,
-        latent: Tensor | None,
-        **kwargs: Any,
-    ) -> Any:
+    def decode(self, generator: Any, prompt: Prompt, story_ids: Tensor, latent: Tensor | None, **kwargs: Any) -> Any:
         past = kwargs.get("past_key_values")
         start = 0 if past is None else past.get_seq_length()
         embedded = self.embed(generator, story_ids)
         if latent is not None:
             embedded = embedded + latent[:, start : start + story_ids.shape[1]]
         return generator.model(
-            input_ids=prompt_ids, attention_mask=prompt_mask, decoder_inputs_embeds=embedded, **kwargs
+            input_ids=prompt.ids, attention_mask=prompt.mask, decoder_inputs_embeds=embedded, **kwargs
         )
 
     def begin(self, input_ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, int, dict[str, Any]]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -140,3 +141,8 @@ class Stage:
     inside: str = ""
     notes: list[str] = field(default_factory=list)  # to be shown before the first step
     facts: dict[str, Any] = field(default_factory=dict)  # for the manifest
+
+
+def step_seed(seed: int, step: int, process: int) -> int:
+    """A seed of its own for each step and process, so that no random state needs to be saved."""
+    return int(np.random.SeedSequence([seed, step, process]).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -16,7 +16,8 @@ from discodvt.config import LossValidation
 from discodvt.data.batches import Batch
 from discodvt.model import DiscoDVT
 from discodvt.model.resampling import rebalanced
-from discodvt.training.stages.reconstruct import LatentObjective, LatentRecipe, RelationLoss
+from discodvt.training.latent_objective import LatentObjective, RelationLoss
+from discodvt.training.stages.reconstruct import LatentRecipe
 
 UP = "up."
 LATENT_SIZE = 0.2  # of the embeddings' standard deviation: a pretrained generator bears that from the first step

@@ -4,7 +4,7 @@ Every story is read once by the trained posterior; its plan is kept in `plans.sa
 whole writer: the DiscoDVT that was given, and the prior in `prior/`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -146,6 +146,12 @@ class Prior(Recipe):
         """The plans of both splits, read by the first process and kept."""
         path = site.directory / PLANS
         splits = {"train": corpus.train, "valid": corpus.valid}
+        done, total = 0, sum(map(len, splits.values()))
+
+        def tell(stories: int) -> None:
+            nonlocal done
+            done += stories
+            site.progress("reading plans", done, total)
 
         def read() -> None:
             if path.exists():
@@ -158,6 +164,7 @@ class Prior(Recipe):
                         device=site.accelerator.device,
                         stories_per_batch=self.validation.stories_per_batch,
                         into=plans,
+                        progress=tell,
                     )
 
         site.on_first(read)
@@ -171,9 +178,15 @@ class Prior(Recipe):
 
 @torch.no_grad()
 def read_plans(
-    model: DiscoDVT, tokens: Tokens, *, device: torch.device, stories_per_batch: int, into: Ragged | None = None
+    model: DiscoDVT,
+    tokens: Tokens,
+    *,
+    device: torch.device,
+    stories_per_batch: int,
+    into: Ragged | None = None,
+    progress: Callable[[int], None] = lambda stories: None,
 ) -> Ragged:
-    """The argmax codes of every story, in its order; `into` gives them room."""
+    """The argmax codes of every story, in its order; `into` gives them room, `progress` is told of every batch."""
     torch.nn.Module.to(model, device).eval()
     pad = model.symbols.pad
     if into is None:
@@ -184,6 +197,7 @@ def read_plans(
         codes = model.plan(ids.to(device), mask.to(device)).cpu().numpy().astype(np.int32)
         for row, plan in zip(rows, codes, strict=True):
             into[row][:] = plan[plan < model.config.num_codes]
+        progress(len(rows))
     return into
 
 

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from discodvt.config import LossValidation, TunedBackbone, WordDropout
 from discodvt.data.batches import Batch
-from discodvt.model.backbones import new_backbone
+from discodvt.model.backbones import Prompt, new_backbone
 from discodvt.training.assembly import Corpus, Site
 from discodvt.training.feeds import DropoutSchedule
 from discodvt.training.parts import TunedRecipe, begin_part
@@ -31,9 +31,8 @@ class TextObjective(Objective):
 
     def forward(self, batch: Batch, step: int | None = None) -> StageOutput:
         story = batch.get("decoder_ids", batch["story_ids"])
-        states = self.backbone.decode(
-            self.model, batch["prompt_ids"], batch["prompt_mask"], story, None, use_cache=False
-        ).last_hidden_state
+        prompt = Prompt(batch["prompt_ids"], batch["prompt_mask"])
+        states = self.backbone.decode(self.model, prompt, story, None, use_cache=False).last_hidden_state
         return StageOutput({"reconstruction": self.backbone.summed_loss(self.model, states, batch["labels"])})
 
 

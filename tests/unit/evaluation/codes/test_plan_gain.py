@@ -1,10 +1,12 @@
 """Figures: values, intervals that pair, and none where nothing can be said."""
 
+from operator import sub
+
 import numpy as np
 import pytest
 
 from discodvt.errors import WorkFailed
-from discodvt.evaluation.codes.plan_gain import Measured, Ratio, difference, exponential, perplexity_ratio
+from discodvt.evaluation.codes.plan_gain import Measured, Ratio, perplexity_ratio
 from discodvt.evaluation.intervals import make_resampler
 
 
@@ -34,14 +36,14 @@ def test_a_difference_is_paired():
     tokens = chance.integers(5, 50, size=60).astype(float)
     losses = tokens * chance.uniform(1, 5, size=60)
     one, other = Ratio(losses + 0.1 * tokens, tokens), Ratio(losses, tokens)
-    gap = measured(60).figure("toy", one, other, combine=difference, unit="nats")
+    gap = measured(60).figure("toy", one, other, combine=sub, unit="nats")
     assert [gap["value"], gap["low"], gap["high"]] == pytest.approx([0.1] * 3)
     times = measured(60).figure("toy", one, other, combine=perplexity_ratio, unit="ratio")
     assert [times["value"], times["low"], times["high"]] == pytest.approx([np.exp(0.1)] * 3)
 
 
 def test_perplexity_is_the_exponential_of_the_mean():
-    figure = measured(2).figure("toy", Ratio(np.log([8.0, 2.0]), np.ones(2)), combine=exponential, unit="perplexity")
+    figure = measured(2).figure("toy", Ratio(np.log([8.0, 2.0]), np.ones(2)), combine=np.exp, unit="perplexity")
     assert figure["value"] == pytest.approx(4)
 
 

@@ -8,7 +8,7 @@ from discodvt.errors import BadRequest
 from discodvt.evaluation.codes import probe as probing
 from discodvt.evaluation.codes.inference import EduPairs
 from discodvt.evaluation.codes.probe import MARKER_LABELS, marker_logits, probe, right_answers
-from discodvt.model.discodvt import RelationHead
+from discodvt.model.relation_head import RelationHead
 
 WIDTH = 12
 

@@ -1,13 +1,22 @@
-"""The JSON files of a checkpoint, `config.json` and `generation_config.json`, checked before a model is built."""
+"""The files of a checkpoint but its weights: found on the Hub; settings (`config.json`, `generation_config.json`),
+checked against the weights before a model is built; the tokenizer, opened with or without transformers.
+"""
 
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from discodvt.errors import BadRequest
+from tokenizers import Tokenizer
 
+from discodvt.errors import BadRequest, first_line
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+_ON_THE_HUB = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _LAYERS = {  # keys of config.json, and where their layers are numbered in the weights
     "encoder_layers": re.compile(r"(?:^|\.)encoder\.layers\.(\d+)\."),
     "decoder_layers": re.compile(r"(?:^|\.)decoder\.layers\.(\d+)\."),
@@ -32,6 +41,18 @@ class Shapes(Protocol):
     def __iter__(self) -> Iterator[str]: ...
 
     def shape(self, name: str) -> tuple[int, ...]: ...
+
+
+def downloaded(name: str, revision: str | None = None, *, asked_by: str = "") -> Path:
+    """The directory of a model of the Hub, its pickles left out."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_ON_THE_HUB))
+    except (OSError, ValueError) as error:
+        what = f"{asked_by}{name}" + (f", revision {revision}" if revision else "")
+        reason = first_line(error)
+        raise BadRequest(f"{what}: neither a directory nor a model on the Hub that can be reached ({reason})") from None
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -80,3 +101,38 @@ def check_sizes(path: Path, config: dict[str, Any], weights: Shapes) -> None:
     for key in ("encoder_attention_heads", "decoder_attention_heads"):
         if "d_model" in config and config["d_model"] % config.get(key, 1):
             raise BadRequest(f"{path}: {key} is {config[key]}; expected a divisor of d_model {config['d_model']}")
+
+
+_TOKENIZERS = ("tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model", "vocab.txt")
+
+
+def open_tokenizer(source: str | Path) -> "PreTrainedTokenizerBase":
+    """The tokenizer of a checkpoint (directory or Hub id), or of a directory with `vocab.json` and `merges.txt`."""
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import AutoTokenizer, BartTokenizer
+
+    directory = Path(source)
+    if directory.is_dir() and not any((directory / name).exists() for name in _TOKENIZERS):
+        raise BadRequest(f"{directory}: no tokenizer.json in it; copy the tokenizer's files into it")
+    if (directory / "tokenizer.json").exists():
+        read_tokenizer(directory / "tokenizer.json")
+    try:
+        if (directory / "vocab.json").exists() and not (directory / "tokenizer.json").exists():
+            return BartTokenizer(vocab=str(directory / "vocab.json"), merges=str(directory / "merges.txt"))
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(str(source))
+    except (OSError, ValueError, TypeError, KeyError, StrictDataclassError) as error:
+        raise BadRequest(f"{source}: no tokenizer could be opened ({first_line(error)})") from None
+    for mark in ("is_local", "local_files_only"):  # how it was opened is no part of it, and must not be saved with it
+        tokenizer.init_kwargs.pop(mark, None)
+    return tokenizer
+
+
+def read_tokenizer(path: Path) -> Tokenizer:
+    """A tokenizer file with subwords in it."""
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises nothing more special
+        raise BadRequest(f"{path}: no tokenizer in it ({first_line(error)}); copy it again") from None
+    if tokenizer.get_vocab_size() == 0:
+        raise BadRequest(f"{path}: a tokenizer without subwords; copy it again")
+    return tokenizer

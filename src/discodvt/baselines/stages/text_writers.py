@@ -1,7 +1,11 @@
-"""Stages `plot-writer` and `story-writer`: the two writers of Aristotelian Rescoring (section 4.3).
+"""Stages of baselines that are `seq2seq` on other text (section 4.3).
 
-Both are `seq2seq` with the tags of plots in the vocabulary: prompt -> plot, and prompt and plot -> tagged story
-(`plots/` and `stories/` of the plots stage).
+`language-model` is BART-LM's post-training, plain language modelling of books. The encoder gets an empty prompt,
+`<s></s>`, as in the warm start (section 3.5): with its books and its steps, what is left of the difference is the plan.
+Then `seq2seq` on stories, with a fresh optimizer.
+
+`plot-writer` and `story-writer` are the two writers of Aristotelian Rescoring, with the tags of plots in their
+vocabulary: prompt -> plot, and prompt and plot -> tagged story (`plots/` and `stories/` of the plots stage).
 """
 
 from pathlib import Path
@@ -10,8 +14,17 @@ from typing import Any, Literal
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from discodvt.baselines.plots import add_tags
+from discodvt.config import ConstantRate
 from discodvt.training.assembly import Corpus, Site
 from discodvt.training.stages.seq2seq import TextRecipe
+
+
+class LanguageModel(TextRecipe):
+    summary = "A language model post-trained on contiguous text, without prompts and without a plan (BART-LM)."
+    reads_prompts = False
+
+    stage: Literal["language-model"]
+    optimizer: ConstantRate = ConstantRate()
 
 
 class PlotWriter(TextRecipe):

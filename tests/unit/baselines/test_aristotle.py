@@ -60,7 +60,7 @@ def _train(recipe: str, folder: Path, name: str, *more: str) -> None:
 def parts(folder: Path, **more) -> dict:
     return {
         "plots": folder / "plots", "plot_writer": folder / "plot-writer", "story_writer": folder / "story-writer",
-        "scorers": {kind: folder / kind for kind in KINDS}, "shortest": 8, "longest": 40, "candidates": 3,
+        "scorers": {kind: folder / kind for kind in KINDS}, "min_tokens": 8, "max_tokens": 40, "candidates": 3,
         "max_pairs": 4,
     } | more  # fmt: skip
 

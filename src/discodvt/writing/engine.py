@@ -116,6 +116,7 @@ class KVStore:
         self._shape, self._queries, self._scale = (layers, heads, width), queries, width**-0.5
         self._like, self.rows, self.length = like, 0, 0  # no rows yet
         self._sums_of = 0  # how many rows the sums are made for
+        self.states: tuple[Tensor, ...] = ()  # keys and values, of all layers
         self._keys: tuple[Tensor, ...] = ()
         self._values: tuple[Tensor, ...] = ()
         self._move(rows, 1 if rows == 1 else length)
@@ -180,8 +181,8 @@ class KVStore:
         self._room = whole_windows(max(room, self.length), LONE_STEP)
         self.rows, self._window = rows, self._room if rows == 1 else WINDOW
         size = (layers, self._room // self._window, rows, heads)
-        self._keys = _zeros((*size, width, self._window), self._like).unbind()
-        self._values = _zeros((*size, self._window, width), self._like).unbind()
+        self.states = _zeros((*size, width, self._window), self._like), _zeros((*size, self._window, width), self._like)
+        self._keys, self._values = (each.unbind() for each in self.states)
         for layer, states in enumerate(kept):
             for row, (keys, values) in enumerate(states):
                 self.fill(layer, row, keys, values)

@@ -125,6 +125,7 @@ class Decoder:
         self._embedding = embedding * shape.embed_scale
         self._norm = norm(weights, "layernorm_embedding")
         self._activation = shape.activation
+        self.compiles = not int8 and shape.activation in _COMPILED
         self._head = linear(head, bias, int8=int8)
         self.layers = [
             _DecoderLayer(
@@ -164,10 +165,6 @@ class Decoder:
             x = layer.cross_norm(x + layer.cross_out(prompts.attend(number, query, prompt_mask)))
             x = layer.final_norm(x + layer.down(self._activation(layer.up(x))))
         return self._head(x)
-
-    @property
-    def can_be_compiled(self) -> bool:
-        return self._activation in _COMPILED
 
     def compiled_step(self) -> Step:
         """The same as `step`, all layers in one call."""
@@ -283,7 +280,8 @@ class Bart(Engine):
         super().__init__(vocabulary)
         self.encoder, self.decoder = encoder, decoder
         self.device = decoder.positions.device
-        self.step = BusyStep(self, decoder.step, decoder.size, decoder.compiled_step if decoder.can_be_compiled else None)
+        build = decoder.compiled_step if decoder.compiles else None
+        self.step = BusyStep(self, decoder.step, decoder.size, build)
 
     def new_cache(self, rows: int, length: int) -> BartCache:
         return BartCache(self, rows, length)

@@ -24,7 +24,7 @@ from discodvt.writing.layers import SINGLE_THREAD, Linear, kernels_for
 if TYPE_CHECKING:
     from discodvt.writing.kernels import Matrices
 
-BUSY = 400  # steps
+BUSY = 500  # steps
 FEWEST_ROWS = 4  # of a thread
 _TOLERANCE = 1e-4  # times the largest logit; rounding makes about 1e-6
 _TOP = -96  # the exponent of the largest number that 16 bits stand for

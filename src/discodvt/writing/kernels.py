@@ -61,75 +61,113 @@ class BartWeights(NamedTuple):
     activation: Any  # 0 GELU, 1 ReLU, 2 SiLU
 
 
+class _Code:
+    """Code of an intrinsic: its arguments, and vectors of 16 numbers."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
+        self.builder, self.arguments, self._types = builder, arguments, signature.args
+        self.arrays = {
+            number: context.make_array(kind)(context, builder, arguments[number])
+            for number, kind in enumerate(signature.args)
+            if isinstance(kind, types.Array)
+        }
+        kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
+        self._fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f32")
+
+    def dimension(self, argument: int, dimension: int) -> Any:
+        return self.builder.extract_value(self.arrays[argument].shape, dimension)
+
+    def number(self, value: int) -> Any:
+        return ir.Constant(_I64, value)
+
+    def at(self, argument: int, *terms: Any) -> Any:
+        """The address in an array that is the sum of some numbers, or of products of pairs."""
+        place = self.number(0)
+        for term in terms:
+            place = self.builder.add(place, self.builder.mul(*term) if isinstance(term, tuple) else term)
+        return self.builder.gep(self.arrays[argument].data, [place])
+
+    def spread(self, value: Any) -> Any:
+        """A number in all places of a vector."""
+        nothing, zeros = ir.Constant(_VECTOR, ir.Undefined), ir.Constant(_WHOLE, [0] * LANES)
+        first = self.builder.insert_element(nothing, value, ir.Constant(_I32, 0))
+        return self.builder.shuffle_vector(first, nothing, zeros)
+
+    def load(self, argument: int, *terms: Any) -> Any:
+        """A vector of an array of float32 or of 16 bits."""
+        halves = self._types[argument].dtype == types.int16
+        stored = ir.VectorType(ir.IntType(16), LANES) if halves else _VECTOR
+        address = self.builder.bitcast(self.at(argument, *terms), stored.as_pointer())
+        loaded = self.builder.load(address, align=2 if halves else 4)
+        if not halves:
+            return loaded
+        shift, mask = (ir.Constant(_WHOLE, [bits] * LANES) for bits in (SHIFT, MASK))
+        bits = self.builder.and_(self.builder.shl(self.builder.sext(loaded, _WHOLE), shift), mask)
+        return self.builder.bitcast(bits, _VECTOR)
+
+    def store(self, value: Any, argument: int, *terms: Any) -> None:
+        self.builder.store(value, self.builder.bitcast(self.at(argument, *terms), _VECTOR.as_pointer()), align=4)
+
+    def fma(self, left: Any, right: Any, added: Any) -> Any:
+        return self.builder.call(self._fma, [left, right, added])
+
+
 def _tile(rows: int, panels: int) -> Any:
     """A tile of a product in registers: x[row : row + rows] times so many panels, times the scale, plus the bias."""
 
     @intrinsic  # type: ignore[untyped-decorator]
     def tile(typing: Any, x: Any, row: Any, weights: Any, panel: Any, scale: Any, bias: Any, out: Any) -> Any:
-        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            def array(number: int) -> Any:
-                return context.make_array(signature.args[number])(context, builder, arguments[number])
-
-            def spread(value: Any) -> Any:
-                nothing, zeros = ir.Constant(_VECTOR, ir.Undefined), ir.Constant(_WHOLE, [0] * LANES)
-                return builder.shuffle_vector(
-                    builder.insert_element(nothing, value, ir.Constant(_I32, 0)), nothing, zeros
-                )
-
-            def at(data: Any, *terms: Any) -> Any:
-                """Address of the sum of products of pairs."""
-                place = ir.Constant(_I64, 0)
-                for left, right in terms:
-                    place = builder.add(place, builder.mul(left, right))
-                return builder.gep(data, [place])
-
-            def vector(address: Any, kind: Any = _VECTOR) -> Any:
-                return builder.load(builder.bitcast(address, kind.as_pointer()), align=kind.element.get_abi_size(layout))
-
-            layout = context.target_data
-            halves = signature.args[2].dtype == types.int16
-            stored = ir.VectorType(ir.IntType(16), LANES) if halves else _VECTOR
-            x_array, w_array, bias_array, out_array = (array(number) for number in (0, 2, 5, 6))
-            inputs, stride, columns = (
-                builder.extract_value(each.shape, 1) for each in (w_array, x_array, out_array)
-            )
-            lanes, one = ir.Constant(_I64, LANES), ir.Constant(_I64, 1)
-            row_numbers = [builder.add(arguments[1], ir.Constant(_I64, number)) for number in range(rows)]
-            panel_numbers = [builder.add(arguments[3], ir.Constant(_I64, number)) for number in range(panels)]
-            x_rows = [at(x_array.data, (number, stride)) for number in row_numbers]
-            blocks = [at(w_array.data, (builder.mul(number, inputs), lanes)) for number in panel_numbers]
+        def emit(*parts: Any) -> None:
+            code = _Code(*parts)
+            builder, (_, first_row, _, first_panel, factor, _, _) = code.builder, code.arguments
+            stride, inputs, columns = (code.dimension(*each) for each in ((0, 1), (2, 1), (6, 1)))
+            lanes = code.number(LANES)
+            row_starts = [builder.mul(builder.add(first_row, code.number(n)), stride) for n in range(rows)]
+            panel_numbers = [builder.add(first_panel, code.number(n)) for n in range(panels)]
+            blocks = [builder.mul(builder.mul(number, inputs), lanes) for number in panel_numbers]
             zero = ir.Constant(_VECTOR, [0.0] * LANES)
-            sums = [[cgutils.alloca_once_value(builder, zero) for _ in blocks] for _ in x_rows]
-            kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-            multiply_add = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f32")
+            sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(panels)] for _ in range(rows)]
             with cgutils.for_range(builder, inputs) as loop:
-                factors = []
-                for block in blocks:
-                    factor = vector(at(block, (loop.index, lanes)), stored)
-                    if halves:
-                        shift, mask = (ir.Constant(_WHOLE, [bits] * LANES) for bits in (SHIFT, MASK))
-                        factor = builder.and_(builder.shl(builder.sext(factor, _WHOLE), shift), mask)
-                        factor = builder.bitcast(factor, _VECTOR)
-                    factors.append(factor)
-                for x_row, row_sums in zip(x_rows, sums, strict=True):
-                    value = spread(builder.load(at(x_row, (loop.index, one))))
-                    for factor, total in zip(factors, row_sums, strict=True):
-                        builder.store(builder.call(multiply_add, [value, factor, builder.load(total)]), total)
-            factor = spread(arguments[4])
-            for place, panel_number in enumerate(panel_numbers):
-                first = (panel_number, lanes)
-                added = vector(at(bias_array.data, first))
-                for row_number, row_sums in zip(row_numbers, sums, strict=True):
-                    product = builder.call(multiply_add, [builder.load(row_sums[place]), factor, added])
-                    target = builder.bitcast(at(out_array.data, (row_number, columns), first), _VECTOR.as_pointer())
-                    builder.store(product, target, align=4)
-            return context.get_dummy_value()
+                factors = [code.load(2, block, (loop.index, lanes)) for block in blocks]
+                for start, row_sums in zip(row_starts, sums, strict=True):
+                    value = code.spread(builder.load(code.at(0, start, loop.index)))
+                    for weight, total in zip(factors, row_sums, strict=True):
+                        builder.store(code.fma(value, weight, builder.load(total)), total)
+            for place, number in enumerate(panel_numbers):
+                added = code.load(5, (number, lanes))
+                for n, row_sums in enumerate(sums):
+                    product = code.fma(builder.load(row_sums[place]), code.spread(factor), added)
+                    code.store(product, 6, (builder.add(first_row, code.number(n)), columns), (number, lanes))
 
         return types.void(x, types.int64, weights, types.int64, types.float32, bias, out), emit
 
     return tile
 
 
+def _weighted(vectors: int) -> Any:
+    """Adds the lines of a block [K, N], times their weights [K], to `out`: so many vectors from a column on."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def weighted(typing: Any, weights: Any, block: Any, column: Any, out: Any) -> Any:
+        def emit(*parts: Any) -> None:
+            code = _Code(*parts)
+            builder, stride = code.builder, code.dimension(1, 1)
+            columns = [builder.add(code.arguments[2], code.number(LANES * n)) for n in range(vectors)]
+            sums = [cgutils.alloca_once_value(builder, code.load(3, column)) for column in columns]
+            with cgutils.for_range(builder, code.dimension(0, 0)) as loop:
+                weight = code.spread(builder.load(code.at(0, loop.index)))
+                for column, total in zip(columns, sums, strict=True):
+                    line = code.load(1, (loop.index, stride), column)
+                    builder.store(code.fma(weight, line, builder.load(total)), total)
+            for column, total in zip(columns, sums, strict=True):
+                code.store(builder.load(total), 3, column)
+
+        return types.void(weights, block, types.int64, out), emit
+
+    return weighted
+
+
+_weighted_one, _weighted_two = _weighted(1), _weighted(2)
 _one_by_four, _one, _four, _six = _tile(1, 4), _tile(1, 1), _tile(4, 1), _tile(6, 1)
 
 
@@ -271,34 +309,47 @@ def write(keys: Any, values: Any, row: int, place: int, new_keys: Any, new_value
 
 
 @exact
+def _add_weighted(weights: Any, block: Any, columns: int, out: Any) -> None:
+    """Add the first lines of a block [K or more, N], times their weights [K], to `out`, up to a column."""
+    whole, pairs = columns // LANES * LANES, columns // (2 * LANES) * (2 * LANES)
+    for column in range(0, pairs, 2 * LANES):
+        _weighted_two(weights, block, column, out)
+    for column in range(pairs, whole, LANES):
+        _weighted_one(weights, block, column, out)
+    for k in range(len(weights)):
+        for column in range(whole, columns):
+            out[column] += weights[k] * block[k, column]
+
+
+@exact
 def attend(keys: Any, values: Any, row: int, length: int, query: Any, out: Any) -> None:
     """A query [H * D / H] of a row to what it reads [H * D / H] of the first positions of a layer of a `KVStore`."""
     kv_heads, width, size = keys.shape[2:]
     heads, windows = len(query) // width, (length + size - 1) // size
-    scores = np.empty(windows * size, np.float32)
+    scores = np.zeros((heads, windows * size), np.float32)
+    for window in range(windows):
+        start = window * size
+        columns = min(size, (length - start + LANES - 1) // LANES * LANES)
+        for head in range(heads):
+            block = keys[window, row, head * kv_heads // heads]
+            _add_weighted(query[head * width : (head + 1) * width], block, columns, scores[head, start:])
     factor = np.float32(1.0) / np.sqrt(np.float32(width))
     for head in range(heads):
-        of_head = slice(head * width, (head + 1) * width)
-        own, told, kv_head = query[of_head], out[of_head], head * kv_heads // heads
-        for window in range(windows):
-            block = keys[window, row, kv_head]
-            part = scores[window * size : window * size + min(size, (length - window * size + 15) // 16 * 16)]
-            part[:] = np.float32(0.0)
-            for n in range(width):
-                factor_n, line = own[n] * factor, block[n]
-                for place in range(len(part)):
-                    part[place] += factor_n * line[place]
-        largest = scores[0]
+        own = scores[head, :length]
+        largest = own[0]
         for place in range(1, length):
-            largest = max(largest, scores[place])
+            largest = max(largest, own[place])
         for place in range(length):
-            scores[place] = _exp(scores[place] - largest)
-        share = np.float32(1.0) / _total(scores[:length])
-        told[:] = np.float32(0.0)
+            own[place] = _exp((own[place] - largest) * factor)
+        share = np.float32(1.0) / _total(own)
         for place in range(length):
-            weight, line = scores[place] * share, values[place // size, row, kv_head, place % size]
-            for n in range(width):
-                told[n] += weight * line[n]
+            own[place] *= share
+    out[:] = np.float32(0.0)
+    for window in range(windows):
+        start, end = window * size, min(length, (window + 1) * size)
+        for head in range(heads):
+            block = values[window, row, head * kv_heads // heads]
+            _add_weighted(scores[head, start:end], block, width, out[head * width : (head + 1) * width])
 
 
 @exact

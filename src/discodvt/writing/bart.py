@@ -289,6 +289,9 @@ class Bart(Engine):
     def room(self, prompt: int) -> int:
         return len(self.decoder.positions)
 
+    def compile(self) -> bool:
+        return self.step.compile()
+
 
 def _norm_parts(norm: Any) -> Floats:
     """Weight and bias [2, D] of a `norm`."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -123,7 +124,7 @@ def by_rows(run: Callable[[int, int], Floats], rows: int, multiplications: int) 
     if threads <= 1:
         return torch.from_numpy(run(0, rows))
     ends = [rows * number // threads for number in range(threads + 1)]
-    sizes = [end - start for start, end in zip(ends, ends[1:], strict=False)]
+    sizes = [end - start for start, end in pairwise(ends)]
     return torch.from_numpy(np.concatenate(list(_pool(threads).map(run, ends[:-1], sizes))))
 
 

@@ -4,7 +4,7 @@ Symbols are the subwords of a story, or the codes of a plan. Engines: `bart`, `l
 `transformers_engine` (every causal model, GPUs). A row's numbers must not depend on its neighbours: prompts are read
 alone, and attention adds up each row in its own order, over whole vector registers, closed by a mask. So on a CPU
 batches of two and more give the same bits; a single row takes other kernels of the BLAS, which round otherwise in the
-last bit.
+last bit. Compiled steps (`compiled`) give a row the same bits in any batch.
 """
 
 from abc import ABC, abstractmethod
@@ -96,6 +96,10 @@ class Engine(ABC):
     @abstractmethod
     def room(self, prompt: int) -> int:
         """How many symbols the model's positions hold after a prompt of so many."""
+
+    def compile(self) -> bool:
+        """Go over to compiled steps now instead of when it has been busy (`compiled`); whether steps are compiled."""
+        return False
 
 
 class KVStore:

@@ -3,9 +3,11 @@
 A step of a small model in PyTorch is some hundred calls, and its matrix products are not made for a few rows. Here
 matrices are stored as panels of 16 outputs [inputs, 16], in float32 or in 16 bits (`compiled.pack`), and a tile of the
 product stays in registers. Every sum runs over its inputs in the same order, whatever the number of rows: a row has the
-same bits alone and in any company. Compiled code is kept on disk beside this file or in the user's cache directory.
+same bits alone and in any company. Compiled code is kept on disk beside this file or in the user's cache directory;
+all kernels are in one file, because Numba makes that code anew when the file of a function changes, not those it uses.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +21,10 @@ SHIFT, MASK = 13, -0x70000001  # 16 bits to the sign, the low exponent bits and 
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _VECTOR, _WHOLE = ir.VectorType(_F32, LANES), ir.VectorType(_I32, LANES)
 
-exact: Any = njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-summing: Any = njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+Compiler = Callable[[Callable[..., Any]], Any]
+_exact: Compiler = njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+_summing: Compiler = njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+_intrinsic: Compiler = intrinsic
 
 
 class Matrices(NamedTuple):
@@ -115,7 +119,7 @@ class _Code:
 def _tile(rows: int, panels: int) -> Any:
     """A tile of a product in registers: x[row : row + rows] times so many panels, times the scale, plus the bias."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @_intrinsic
     def tile(typing: Any, x: Any, row: Any, weights: Any, panel: Any, scale: Any, bias: Any, out: Any) -> Any:
         def emit(*parts: Any) -> None:
             code = _Code(*parts)
@@ -147,7 +151,7 @@ def _tile(rows: int, panels: int) -> Any:
 def _weighted(vectors: int) -> Any:
     """Adds the lines of a block [K, N], times their weights [K], to `out`: so many vectors from a column on."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @_intrinsic
     def weighted(typing: Any, weights: Any, block: Any, column: Any, out: Any) -> Any:
         def emit(*parts: Any) -> None:
             code = _Code(*parts)
@@ -171,7 +175,7 @@ _weighted_one, _weighted_two = _weighted(1), _weighted(2)
 _one_by_four, _one, _four, _six = _tile(1, 4), _tile(1, 1), _tile(4, 1), _tile(6, 1)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_intrinsic
 def _as_float(typing: Any, bits: Any) -> Any:
     """The float32 of these bits."""
 
@@ -181,7 +185,7 @@ def _as_float(typing: Any, bits: Any) -> Any:
     return types.float32(types.int32), emit
 
 
-@exact
+@_exact
 def multiply(x: Any, panels: Any, scale: Any, bias: Any, out: Any) -> None:
     """x [B, K] times a matrix plus its bias to `out` [B, N]; B is 1, or even and at least 4 (`padded`)."""
     rows, whole = len(x), len(panels) // 4 * 4
@@ -206,7 +210,7 @@ def padded(rows: int) -> int:
     return 1 if rows == 1 else max(4, rows + rows % 2)
 
 
-@exact
+@_exact
 def _times(x: Any, matrices: Any, layer: int) -> Any:
     """x [B, K] times the matrix of a layer."""
     panels = matrices.panels[layer]
@@ -215,7 +219,7 @@ def _times(x: Any, matrices: Any, layer: int) -> Any:
     return out
 
 
-@exact
+@_exact
 def _exp(x: Any) -> Any:
     """e to the x, to a unit in the last place or two."""
     x = min(max(x, np.float32(-87.0)), np.float32(88.0))
@@ -230,7 +234,7 @@ def _exp(x: Any) -> Any:
     return value * _as_float((np.int32(power) + np.int32(127)) << np.int32(23))
 
 
-@exact
+@_exact
 def _erf(x: Any) -> Any:
     """The error function, to 2e-7 (Abramowitz and Stegun 7.1.26)."""
     size = abs(x)
@@ -243,7 +247,7 @@ def _erf(x: Any) -> Any:
     return -value if x < 0 else value
 
 
-@exact
+@_exact
 def activate(x: Any, activation: int) -> None:
     """GELU, ReLU or SiLU of x [B, N] in place."""
     for row in range(len(x)):
@@ -260,7 +264,7 @@ def activate(x: Any, activation: int) -> None:
                 values[n] = values[n] / (np.float32(1.0) + _exp(-values[n]))
 
 
-@summing
+@_summing
 def _rms_norm(x: Any, weight: Any, eps: Any, out: Any) -> None:
     total = np.float32(0.0)
     for n in range(len(weight)):
@@ -270,7 +274,7 @@ def _rms_norm(x: Any, weight: Any, eps: Any, out: Any) -> None:
         out[n] = x[n] * scale * weight[n]
 
 
-@summing
+@_summing
 def _layer_norm(x: Any, added: Any, norm: Any) -> None:
     """The LayerNorm of x + added, in x [B, D]."""
     width = x.shape[1]
@@ -289,7 +293,7 @@ def _layer_norm(x: Any, added: Any, norm: Any) -> None:
             values[n] = values[n] * scale * norm[0, n] + norm[1, n]
 
 
-@summing
+@_summing
 def _total(values: Any) -> Any:
     total = np.float32(0.0)
     for n in range(len(values)):
@@ -297,7 +301,7 @@ def _total(values: Any) -> Any:
     return total
 
 
-@exact
+@_exact
 def write(keys: Any, values: Any, row: int, place: int, new_keys: Any, new_values: Any) -> None:
     """Keep keys and values [kv heads * D / H] of a position of a row, as `KVStore` lays them out."""
     heads, width, size = keys.shape[2:]
@@ -308,7 +312,7 @@ def write(keys: Any, values: Any, row: int, place: int, new_keys: Any, new_value
             values[window, row, head, inside, n] = new_values[head * width + n]
 
 
-@exact
+@_exact
 def _add_weighted(weights: Any, block: Any, columns: int, out: Any) -> None:
     """Add the first lines of a block [K or more, N], times their weights [K], to `out`, up to a column."""
     whole, pairs = columns // LANES * LANES, columns // (2 * LANES) * (2 * LANES)
@@ -321,7 +325,7 @@ def _add_weighted(weights: Any, block: Any, columns: int, out: Any) -> None:
             out[column] += weights[k] * block[k, column]
 
 
-@exact
+@_exact
 def attend(keys: Any, values: Any, row: int, length: int, query: Any, out: Any) -> None:
     """A query [H * D / H] of a row to what it reads [H * D / H] of the first positions of a layer of a `KVStore`."""
     kv_heads, width, size = keys.shape[2:]
@@ -352,7 +356,7 @@ def attend(keys: Any, values: Any, row: int, length: int, query: Any, out: Any) 
             _add_weighted(scores[head, start:end], block, width, out[head * width : (head + 1) * width])
 
 
-@exact
+@_exact
 def llama_step(x: Any, first: int, places: Any, model: Any, keys: Any, values: Any) -> Any:
     """Inputs [B or more, D] of rows from `first` on and their positions [B] to logits [B or more, V or more].
 
@@ -402,7 +406,7 @@ def llama_step(x: Any, first: int, places: Any, model: Any, keys: Any, values: A
     return _times(normed, model.head, 0)
 
 
-@exact
+@_exact
 def bart_step(
     x: Any, first: int, places: Any, prompts: Any, model: Any, keys: Any, values: Any, prompt_keys: Any,
     prompt_values: Any,

@@ -134,6 +134,9 @@ class Llama(Engine):
     def room(self, prompt: int) -> int:
         return self.positions - prompt
 
+    def compile(self) -> bool:
+        return self.step.compile()
+
     def _qkv_of(self, layer: _Layer, x: Tensor, turns: Tensor) -> Tensor:
         """States [B, D] to queries, keys and values [B, H + 2 kv heads, D / H], the first two rotated."""
         h = self._rms_norm(x, layer.attention_norm)
@@ -231,6 +234,8 @@ class Llama(Engine):
             qkv = self._qkv_of(layer, x, turns)
             query, keys, values = qkv.transpose(0, 1).split_with_sizes(self._heads_of)  # each [_, S, D / H]
             cache.store.fill(number, row, keys, values)
+            if number == len(self._layers) - 1:  # what it makes of them is not asked for
+                return
             keys, values = (each[:, None].expand(-1, self.heads // self.kv_heads, -1, -1) for each in (keys, values))
             query = query.view(*keys.shape)
             mixed = F.scaled_dot_product_attention(query, keys, values, is_causal=True)  # [kv heads, group, S, D / H]

@@ -74,7 +74,8 @@ def test_attention_is_that_of_pytorch_with_the_same_bits_alone_and_in_company(wi
         for store, place in ((many, row), (alone, 0)):
             arrays = [each[0].numpy() for each in store.states]
             for position in range(length):
-                kernels.write(*arrays, place, position, *(each[:, position].flatten().numpy() for each in (keys, values)))
+                new = (each[:, position].flatten().numpy() for each in (keys, values))
+                kernels.write(*arrays, place, position, *new)
             stored_keys, stored_values = store.row(0, place)
             assert torch.equal(stored_keys[:, :length], keys)
             assert torch.equal(stored_values[:, :length], values)
@@ -128,7 +129,7 @@ def test_an_engine_goes_over_when_it_is_busy(tmp_path, monkeypatch):
     writer = StoryWriter.from_pretrained(save_writer(tmp_path))
     monkeypatch.setattr(compiled, "BUSY", 20)
     params = SamplingParams(min_tokens=15, max_tokens=15)
-    writer.write(PROMPTS[0], **{"min_tokens": 15, "max_tokens": 15})
+    list(writer.write_many([Request(PROMPTS[0])], params))
     assert not writer.generator_engine.step.compiled
     (second,) = writer.write_many([Request(PROMPTS[1])], params)
     assert writer.generator_engine.step.compiled

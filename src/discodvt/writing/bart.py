@@ -126,7 +126,7 @@ class Decoder:
         self._norm = norm(weights, "layernorm_embedding")
         self._activation = shape.activation
         self.compiles = not int8 and shape.activation in _COMPILED
-        self._head = linear(head, bias, int8=int8)
+        self._head, self._symbols = linear(head, bias, int8=int8), len(head)
         self.layers = [
             _DecoderLayer(
                 query=dense(layer, "encoder_attn.q_proj"),
@@ -175,15 +175,16 @@ class Decoder:
             name: np.stack([_norm_parts(getattr(layer, name)) for layer in self.layers])
             for name in ("self_norm", "cross_norm", "final_norm")
         }
+        matrices = packed(*([getattr(layer, kind) for layer in self.layers] for kind in kinds), [self._head])
         model = kernels.BartWeights(
-            *packed(*([getattr(layer, kind) for layer in self.layers] for kind in kinds), [self._head]),
+            **dict(zip((*kinds, "head"), matrices, strict=True)),
             first_norm=_norm_parts(self._norm),
             self_norms=norms["self_norm"],
             cross_norms=norms["cross_norm"],
             final_norms=norms["final_norm"],
             activation=_COMPILED[self._activation],
         )
-        embedding, symbols = self._embedding.numpy(), self._head.parts()[0].shape[0]
+        embedding, symbols = self._embedding.numpy(), self._symbols
 
         def step(cache: "BartCache", last: Sequence[int], positions: Sequence[int]) -> Tensor:
             cache.story.ensure(len(last), max(positions) + 1)

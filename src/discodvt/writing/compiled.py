@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from discodvt.writing.engine import Cache, Engine
-from discodvt.writing.layers import SINGLE_THREAD, Linear, kernels_for
+from discodvt.writing.layers import SINGLE_THREAD, kernels_for
 
 if TYPE_CHECKING:
     from discodvt.writing.kernels import Matrices
@@ -88,8 +88,8 @@ class BusyStep:
         return True
 
 
-def packed(*kinds: Sequence[Linear]) -> "list[Matrices]":
-    """The layers of each kind as panels: in 16 bits if these are exactly all weights, else in float32."""
+def packed(*kinds: Sequence[Any]) -> "list[Matrices]":
+    """The layers of each kind (`Dense` or `HalfDense`) as panels: all in 16 bits if that is exact, else in float32."""
     from discodvt.writing.kernels import Matrices
 
     parts = [[layer.parts() for layer in layers] for layers in kinds]

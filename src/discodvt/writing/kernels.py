@@ -1,7 +1,7 @@
 """Kernels of a decoding step, compiled by Numba (extra `fast`): all layers of some rows in one call.
 
 A step of a small model in PyTorch is some hundred calls, and its matrix products are not made for a few rows. Here
-matrices are stored as panels of 16 outputs [inputs, 16], in float32 or in 16 bits (`compiled.pack`), and a tile of the
+matrices are stored as panels of 16 outputs [inputs, 16], in float32 or in 16 bits (`compiled.packed`); a tile of the
 product stays in registers. Every sum runs over its inputs in the same order, whatever the number of rows: a row has the
 same bits alone and in any company. Compiled code is kept on disk beside this file or in the user's cache directory;
 all kernels are in one file, because Numba makes that code anew when the file of a function changes, not those it uses.

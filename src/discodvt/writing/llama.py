@@ -189,11 +189,12 @@ class Llama(Engine):
         from discodvt.writing import kernels
 
         layers = self._layers
-        kinds = [[getattr(layer, kind) for layer in layers] for kind in ("qkv", "out", "gate_up", "down")]
+        kinds = ("qkv", "out", "gate_up", "down")
+        matrices = packed(*([getattr(layer, kind) for layer in layers] for kind in kinds), [self._head])
         norms = [layer.head_norms for layer in layers if layer.head_norms is not None]
         turns = torch.view_as_real(self._rotations).flatten(1)
         model = kernels.LlamaWeights(
-            *packed(*kinds, [self._head]),
+            **dict(zip((*kinds, "head"), matrices, strict=True)),
             attention_norms=np.stack([layer.attention_norm for layer in layers]),
             mlp_norms=np.stack([layer.mlp_norm for layer in layers]),
             final_norm=self._norm.numpy(),

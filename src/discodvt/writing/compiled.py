@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BUSY = 500  # steps
 FEWEST_ROWS = 4  # of a thread
-_TOLERANCE = 1e-4  # times the largest logit; rounding makes about 1e-6
+_TOLERANCE = 1e-4  # times the largest logit; rounding makes up to 3e-6
 _TOP = -96  # the exponent of the largest number that 16 bits stand for
 
 Floats = NDArray[np.float32]

@@ -25,7 +25,7 @@ from discodvt.writing.layers import SINGLE_THREAD, kernels_for
 if TYPE_CHECKING:
     from discodvt.writing.kernels import Matrices
 
-BUSY = 500  # steps
+BUSY = 600  # steps
 FEWEST_ROWS = 4  # of a thread
 _TOLERANCE = 1e-4  # times the largest logit; rounding makes up to 3e-6
 _TOP = -96  # the exponent of the largest number that 16 bits stand for

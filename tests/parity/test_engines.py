@@ -121,6 +121,23 @@ def test_a_story_is_the_same_in_any_company_and_streamed(saved, kind, engine):
     assert len({story.text for story in alone}) == 9
 
 
+@pytest.mark.parametrize("kind", ["llama", "llama-yarn", "qwen2", "qwen3", "smollm3", "bart"])
+def test_compiled_steps_write_the_same(saved, kind):
+    """Along plans, drawn by a prior whose steps are compiled too; alone, in company and streamed."""
+    pytest.importorskip("numba")
+    plain, compiled = (StoryWriter.from_pretrained(saved(save_causal_writer, kind)) for _ in range(2))
+    assert compiled.generator_engine.step.compile()
+    assert compiled.prior_engine.step.compile()
+    requests = [Request(PROMPTS[index % 3], index=index, seed=4) for index in range(9)]
+    expected = [story for request in requests for story in plain.write_many([request], DRAWN, batch_size=1)]
+    assert not plain.generator_engine.step.compiled
+    for size in (1, 2, 32):
+        found = compiled.write_many(requests, DRAWN, batch_size=size)
+        assert sorted(found, key=lambda story: story.index) == expected
+    stream = compiled.stream(requests[0], DRAWN)
+    assert "".join(stream) == expected[0].text
+
+
 @pytest.mark.parametrize(
     ("kind", "engine"), [("llama", "llama"), ("qwen3", "llama"), ("gemma3", "transformers"), ("bart", "transformers")]
 )

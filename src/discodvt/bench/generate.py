@@ -5,8 +5,9 @@ SmolLM2-135M); CTranslate2, where it is installed, for plain models (`bench.riva
 give texts, draw from the nucleus of 0.9, and have one thread, whose CPU time is measured. Their draws differ, so
 lengths are forced on both: one length, but at batch 32 against Hugging Face a list of lengths, those at which the
 model's own stories end (for a random model, a spread like that of short stories). Weights are half-precision numbers,
-as those that ship: the writer reads them as halves, the others hold them in float32. Two rows have weights that are no
-halves. Time is measured and limited as CPU time, so that a busy machine leaves out no row.
+as those that ship: the writer reads them in 16 bits, the others hold them in float32. Rows named float32 have weights
+that are no halves, of which all sides read as many bytes. The writer's steps are compiled where Numba is installed and
+the model is small; notes say so. Time is measured and limited as CPU time, so that a busy machine leaves out no row.
 """
 
 import sys
@@ -118,7 +119,7 @@ class WritingBench:
             writer = self._writer(name)
             lengths = self._own_lengths(writer, batch) if tokens is None else [tokens] * batch
             theirs, mine = self._timed([partial(work, writer, rows=batch) for work in (hugging_face, ours)], lengths)
-            return Measured(theirs, mine, _speed(lengths, mine))
+            return Measured(theirs, mine, _speed(lengths, mine, writer))
 
         lengths = ", own lengths" if tokens is None else ""
         title = f"Hugging Face / writer, {name}, batch {batch}{lengths}"
@@ -131,7 +132,7 @@ class WritingBench:
             writer = self._writer(name)
             theirs = ctranslate2_work(writer, self._scratch / f"ctranslate2-{name}")
             mine, other = self._timed([partial(ours, writer, rows=batch), theirs], [tokens] * batch)
-            return Measured(mine, other, _speed([tokens] * batch, mine))
+            return Measured(mine, other, _speed([tokens] * batch, mine, writer))
 
         return Promise(name=f"writer / CTranslate2, {name}, batch {batch}", measure=measure, at_most=at_most)
 
@@ -142,7 +143,7 @@ class WritingBench:
             exact, small = self._timed(
                 [partial(ours, each, rows=batch) for each in (writer, quantised)], [tokens] * batch
             )
-            return Measured(exact, small, _speed([tokens] * batch, small))
+            return Measured(exact, small, _speed([tokens] * batch, small, quantised))
 
         return Promise(name=f"float32 / int8, {name}, batch {batch}", measure=measure)
 
@@ -155,8 +156,9 @@ class WritingBench:
         return Measured(whole, imports, "a whole story, not its first words")
 
     def _differing_stories(self) -> Measured:
-        """The share of stories that differ over batch sizes, one and two threads, streamed or not."""
-        writer, stories = self._writer(self._own.name), max(4, round(STORIES * self._scale))
+        """The share of stories that differ over batch sizes, threads, streamed or not, steps compiled or not yet."""
+        writer = StoryWriter.from_pretrained(self._own)  # goes over to compiled steps on the way
+        stories = max(4, round(STORIES * self._scale))
         longest = writer.lengths.max_tokens
         params = SamplingParams(max_tokens=max(8, min(longest, round(longest * self._scale))))
         requests = [Request(PROMPTS[n % len(PROMPTS)], index=n) for n in range(stories)]
@@ -180,7 +182,9 @@ class WritingBench:
         directory = self._own
         if name != self._own.name:
             directory = random_writer(self._scratch / name, shapes[name], planned=False, half=name != FLOAT32)
-        return StoryWriter.from_pretrained(directory)
+        writer = StoryWriter.from_pretrained(directory)
+        writer.compile()
+        return writer
 
     def _own_lengths(self, writer: StoryWriter, stories: int) -> list[int]:
         """The lengths at which its stories end."""
@@ -218,9 +222,10 @@ def _differing(stories: Sequence[Story], expected: Sequence[Story]) -> int:
     return sum(one != other for one, other in zip(stories, expected, strict=True))
 
 
-def _speed(lengths: Sequence[int], seconds: Sequence[float]) -> str:
+def _speed(lengths: Sequence[int], seconds: Sequence[float], writer: StoryWriter) -> str:
     spread = f"{min(lengths)} to {max(lengths)}" if len(set(lengths)) > 1 else f"{lengths[0]}"
-    return f"{sum(lengths) / min(seconds):,.0f} subwords/s, stories of {spread}"
+    steps = ", compiled steps" if writer.compile() else ""
+    return f"{sum(lengths) / min(seconds):,.0f} subwords/s, stories of {spread}{steps}"
 
 
 def _succeed(command: Sequence[str]) -> None:

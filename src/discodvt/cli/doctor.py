@@ -13,6 +13,7 @@ EXTRAS = {
     "boto3": "cloud",
     "datasets": "hub",
     "fastapi": "studio",
+    "numba": "fast",
     "optuna": "search",
     "peft": "lora",
     "ray": "ray",

@@ -10,16 +10,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
+from discodvt.writing.compiled import BusyStep, Floats, Step, by_rows, packed
 from discodvt.writing.engine import WINDOW, Cache, Engine, KVStore, Vocabulary
 from discodvt.writing.layers import Linear, Norm, activation, fused, kernels_for, linear, norm
 
 _OFFSET = 2  # BART's position 0 is row 2 of its table
+_COMPILED: dict[Any, int] = {F.gelu: 0, F.relu: 1, F.silu: 2}  # activations, by their numbers in `kernels`
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,8 @@ class Decoder:
         self._embedding = embedding * shape.embed_scale
         self._norm = norm(weights, "layernorm_embedding")
         self._activation = shape.activation
-        self._head = linear(head, bias, int8=int8)
+        self.compiles = not int8 and shape.activation in _COMPILED
+        self._head, self._symbols = linear(head, bias, int8=int8), len(head)
         self.layers = [
             _DecoderLayer(
                 query=dense(layer, "encoder_attn.q_proj"),
@@ -162,6 +166,43 @@ class Decoder:
             x = layer.final_norm(x + layer.down(self._activation(layer.up(x))))
         return self._head(x)
 
+    def compiled_step(self) -> Step:
+        """The same as `step`, all layers in one call."""
+        from discodvt.writing import kernels
+
+        kinds = ("qkv", "self_out", "query", "cross_out", "up", "down")
+        norms = {
+            name: np.stack([_norm_parts(getattr(layer, name)) for layer in self.layers])
+            for name in ("self_norm", "cross_norm", "final_norm")
+        }
+        matrices = packed(*([getattr(layer, kind) for layer in self.layers] for kind in kinds), [self._head])
+        model = kernels.BartWeights(
+            **dict(zip((*kinds, "head"), matrices, strict=True)),
+            first_norm=_norm_parts(self._norm),
+            self_norms=norms["self_norm"],
+            cross_norms=norms["cross_norm"],
+            final_norms=norms["final_norm"],
+            activation=_COMPILED[self._activation],
+        )
+        embedding, symbols = self._embedding.numpy(), self._symbols
+
+        def step(cache: "BartCache", last: Sequence[int], positions: Sequence[int]) -> Tensor:
+            cache.story.ensure(len(last), max(positions) + 1)
+            states = [each.numpy() for each in (*cache.story.states, *cache.prompts.states)]
+            places, prompts = np.array(positions), np.array(cache.prompt_lengths)
+
+            def run(first: int, count: int) -> Floats:
+                part = slice(first, first + count)
+                x = np.zeros((kernels.padded(count), self.width), dtype=np.float32)
+                added = cache.control.numpy()[np.arange(first, first + count), places[part]]
+                x[:count] = embedding[last[part]] + added
+                logits: Floats = kernels.bart_step(x, first, places[part], prompts[part], model, *states)
+                return logits[:count, :symbols]
+
+            return by_rows(run, len(last), len(last) * self.size)
+
+        return step
+
     def read(self, cache: "BartCache", row: int, told: Sequence[int]) -> None:
         """Keys and values of the first symbols of a row, all positions at once."""
         count = len(told)
@@ -191,6 +232,7 @@ class BartCache(Cache):
         self._bart, self.story, self.prompts = bart, store(length=length), store(length=WINDOW)
         self.control = decoder.positions.new_zeros(rows, length, decoder.width)
         self.prompt_mask = decoder.positions.new_zeros(rows, self.prompts.length)
+        self.prompt_lengths: list[int] = []
 
     def add_row(self, row: int, prompt: Sequence[int], latent: Tensor | None, told: Sequence[int], most: int) -> None:
         decoder = self._bart.decoder
@@ -199,6 +241,7 @@ class BartCache(Cache):
             states = self._bart.encoder(torch.tensor(prompt, device=self.control.device))
             for number, (keys, values) in enumerate(decoder.prompt(states)):
                 self.prompts.fill(number, row, keys, values)
+        self.prompt_lengths[row : row + 1] = [len(prompt)]
         self.prompt_mask[row] = float("-inf")
         self.prompt_mask[row, : len(prompt)] = 0.0
         positions = decoder.positions[:most]
@@ -210,12 +253,12 @@ class BartCache(Cache):
     def move_row(self, source: int, target: int) -> None:
         self.story.move_row(source, target)
         self.prompts.move_row(source, target)
+        self.prompt_lengths[target] = self.prompt_lengths[source]
         for each in (self.control, self.prompt_mask):
             each[target] = each[source]
 
     def step(self, last: Sequence[int], positions: Sequence[int]) -> Tensor:
-        with kernels_for(len(last) * self._bart.decoder.size):
-            return self._bart.decoder.step(self, last, positions)
+        return self._bart.step(self, last, positions)
 
     def _ensure(self, rows: int, most: int, *, told: int, prompt: int) -> None:
         """Make room for more rows, or for a story or prompt longer than all before it."""
@@ -238,9 +281,19 @@ class Bart(Engine):
         super().__init__(vocabulary)
         self.encoder, self.decoder = encoder, decoder
         self.device = decoder.positions.device
+        build = decoder.compiled_step if decoder.compiles else None
+        self.step = BusyStep(self, decoder.step, decoder.size, build)
 
     def new_cache(self, rows: int, length: int) -> BartCache:
         return BartCache(self, rows, length)
 
     def room(self, prompt: int) -> int:
         return len(self.decoder.positions)
+
+    def compile(self) -> bool:
+        return self.step.compile()
+
+
+def _norm_parts(norm: Any) -> Floats:
+    """Weight and bias [2, D] of a `norm`."""
+    return np.stack([norm.keywords["weight"], norm.keywords["bias"]])

@@ -4,7 +4,7 @@ Symbols are the subwords of a story, or the codes of a plan. Engines: `bart`, `l
 `transformers_engine` (every causal model, GPUs). A row's numbers must not depend on its neighbours: prompts are read
 alone, and attention adds up each row in its own order, over whole vector registers, closed by a mask. So on a CPU
 batches of two and more give the same bits; a single row takes other kernels of the BLAS, which round otherwise in the
-last bit.
+last bit. Compiled steps (`compiled`) give a row the same bits in any batch.
 """
 
 from abc import ABC, abstractmethod
@@ -97,6 +97,10 @@ class Engine(ABC):
     def room(self, prompt: int) -> int:
         """How many symbols the model's positions hold after a prompt of so many."""
 
+    def compile(self) -> bool:
+        """Go over to compiled steps now instead of when it has been busy (`compiled`); whether steps are compiled."""
+        return False
+
 
 class KVStore:
     """Keys and values of every layer, of rows that begin at position 0 and are each of their own length.
@@ -116,6 +120,7 @@ class KVStore:
         self._shape, self._queries, self._scale = (layers, heads, width), queries, width**-0.5
         self._like, self.rows, self.length = like, 0, 0  # no rows yet
         self._sums_of = 0  # how many rows the sums are made for
+        self.states: tuple[Tensor, ...] = ()  # keys and values, of all layers
         self._keys: tuple[Tensor, ...] = ()
         self._values: tuple[Tensor, ...] = ()
         self._move(rows, 1 if rows == 1 else length)
@@ -180,8 +185,8 @@ class KVStore:
         self._room = whole_windows(max(room, self.length), LONE_STEP)
         self.rows, self._window = rows, self._room if rows == 1 else WINDOW
         size = (layers, self._room // self._window, rows, heads)
-        self._keys = _zeros((*size, width, self._window), self._like).unbind()
-        self._values = _zeros((*size, self._window, width), self._like).unbind()
+        self.states = _zeros((*size, width, self._window), self._like), _zeros((*size, self._window, width), self._like)
+        self._keys, self._values = (each.unbind() for each in self.states)
         for layer, states in enumerate(kept):
             for row, (keys, values) in enumerate(states):
                 self.fill(layer, row, keys, values)

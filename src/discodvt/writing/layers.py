@@ -44,6 +44,10 @@ class Dense:
         total = torch.addmm(residual, x, self._weight)
         return total if self._bias is None else total.add_(self._bias)
 
+    def parts(self) -> tuple[Tensor, Tensor | None]:
+        """Weight [out, in] and bias [out]."""
+        return self._weight.t(), self._bias
+
 
 class HalfDense:
     """The same for weights that are stored in half precision: float32 arithmetic on half the memory traffic."""
@@ -60,6 +64,10 @@ class HalfDense:
 
     def added_to(self, residual: Tensor, x: Tensor) -> Tensor:
         return self(x).add_(residual)
+
+    def parts(self) -> tuple[Tensor, Tensor | None]:
+        weight, bias = torch.ops.quantized.linear_unpack_fp16(self._packed)
+        return weight, bias
 
 
 class Int8Dense:

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
+from discodvt.writing.compiled import BusyStep, Floats, Step, by_rows, packed
 from discodvt.writing.engine import Cache, Engine, KVStore, Vocabulary
 from discodvt.writing.layers import Linear, fused, kernels_for, linear
 from discodvt.writing.rotary import KINDS, rope_settings, rotations
@@ -98,6 +100,7 @@ class Llama(Engine):
         self._shape = (-1, self.heads + 2 * self.kv_heads, self.head_width)
         self._heads_of = (self.heads, self.kv_heads, self.kv_heads)  # queries, keys, values
         self._widths = (self.head_width,)
+        self.step = BusyStep(self, self._plain_step, self.size, None if int8 else self._compiled_step)
 
     def _layer(self, weights: Weights, *, rotates: bool, int8: bool) -> _Layer:
         dense: Callable[..., Linear] = partial(fused, int8=int8)
@@ -131,6 +134,9 @@ class Llama(Engine):
     def room(self, prompt: int) -> int:
         return self.positions - prompt
 
+    def compile(self) -> bool:
+        return self.step.compile()
+
     def _qkv_of(self, layer: _Layer, x: Tensor, turns: Tensor) -> Tensor:
         """States [B, D] to queries, keys and values [B, H + 2 kv heads, D / H], the first two rotated."""
         h = self._rms_norm(x, layer.attention_norm)
@@ -152,7 +158,7 @@ class Llama(Engine):
         gate, up = layer.gate_up(self._rms_norm(x, layer.mlp_norm)).chunk(2, dim=1)
         return layer.down.added_to(x, F.silu(gate).mul_(up))
 
-    def step(self, cache: "LlamaCache", last: Sequence[int], positions: Sequence[int]) -> Tensor:
+    def _plain_step(self, cache: "LlamaCache", last: Sequence[int], positions: Sequence[int]) -> Tensor:
         """The last symbols of the first B rows, and how many each has, to logits [B, V] of the next."""
         count = len(last)
         absolute = [first + position for first, position in zip(cache.prompt_lengths, positions, strict=False)]
@@ -178,6 +184,45 @@ class Llama(Engine):
             x = self._mlp(layer, layer.out.added_to(x, mixed))
         return self._head(self._rms_norm(x, self._norm))
 
+    def _compiled_step(self) -> Step:
+        """The same, all layers in one call."""
+        from discodvt.writing import kernels
+
+        layers = self._layers
+        kinds = ("qkv", "out", "gate_up", "down")
+        matrices = packed(*([getattr(layer, kind) for layer in layers] for kind in kinds), [self._head])
+        norms = [layer.head_norms for layer in layers if layer.head_norms is not None]
+        turns = torch.view_as_real(self._rotations).flatten(1)
+        model = kernels.LlamaWeights(
+            **dict(zip((*kinds, "head"), matrices, strict=True)),
+            attention_norms=np.stack([layer.attention_norm for layer in layers]),
+            mlp_norms=np.stack([layer.mlp_norm for layer in layers]),
+            final_norm=self._norm.numpy(),
+            head_norms=np.stack(norms) if norms else np.zeros((0, 1, 1), dtype=np.float32),
+            rotates=np.array([layer.rotates for layer in layers]),
+            rotations=turns.numpy(),
+            eps=np.float32(self._eps),
+        )
+        symbols = self._symbols.numpy()
+
+        def step(cache: "LlamaCache", last: Sequence[int], positions: Sequence[int]) -> Tensor:
+            places = np.add(cache.prompt_lengths[: len(last)], positions)
+            cache.store.ensure(len(last), int(places.max()) + 1)
+            keys, values = (each.numpy() for each in cache.store.states)
+
+            def run(first: int, count: int) -> Floats:
+                part = slice(first, first + count)
+                x = np.zeros((kernels.padded(count), symbols.shape[1]), dtype=np.float32)
+                x[:count] = symbols[last[part]]
+                if cache.latent is not None:
+                    x[:count] += cache.latent.numpy()[np.arange(first, first + count), positions[part]]
+                logits: Floats = kernels.llama_step(x, first, places[part], model, keys, values)
+                return logits[:count, : len(symbols)]
+
+            return by_rows(run, len(last), len(last) * self.size)
+
+        return step
+
     def read(self, cache: "LlamaCache", row: int, prompt: Sequence[int], told: Sequence[int]) -> None:
         """Keys and values of the prompt and of the first symbols of a row, all positions at once."""
         count = len(prompt) + len(told)
@@ -190,6 +235,8 @@ class Llama(Engine):
             qkv = self._qkv_of(layer, x, turns)
             query, keys, values = qkv.transpose(0, 1).split_with_sizes(self._heads_of)  # each [_, S, D / H]
             cache.store.fill(number, row, keys, values)
+            if number == len(self._layers) - 1:  # what it makes of them is not asked for
+                return
             keys, values = (each[:, None].expand(-1, self.heads // self.kv_heads, -1, -1) for each in (keys, values))
             query = query.view(*keys.shape)
             mixed = F.scaled_dot_product_attention(query, keys, values, is_causal=True)  # [kv heads, group, S, D / H]
@@ -230,8 +277,7 @@ class LlamaCache(Cache):
             self.latent[target] = self.latent[source]
 
     def step(self, last: Sequence[int], positions: Sequence[int]) -> Tensor:
-        with kernels_for(len(last) * self._llama.size):
-            return self._llama.step(self, last, positions)
+        return self._llama.step(self, last, positions)
 
     def _place_latent(self, row: int, latent: Tensor) -> None:
         """Keep a row's latent."""

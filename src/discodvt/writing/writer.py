@@ -73,6 +73,12 @@ class StoryWriter:
         """The engine that writes texts: bart, llama or transformers."""
         return self.generator_engine.name
 
+    def compile(self) -> bool:
+        """Write with compiled steps (extra `fast`) from now on, not first when busy; whether those of texts are."""
+        if self.prior_engine is not None:
+            self.prior_engine.compile()
+        return self.generator_engine.compile()
+
     @cached_property
     def model(self) -> "DiscoDVT | PreTrainedModel":
         """The same weights as a Hugging Face model, opened when first asked for: writing does without."""

@@ -12,7 +12,7 @@ from discodvt.web.access import HttpError
 KEPT_SECONDS = 300.0
 MOST_KEPT = 1_000
 PING_SECONDS = 15.0
-MOST_AT_ONCE = 100  # events of one send, about 30 KB
+MOST_AT_ONCE = 250  # events of one send, about 35 KB
 ENDS = ("stopped", "error", "chosen")
 
 
@@ -33,6 +33,7 @@ class Job:
         self.id = secrets.token_urlsafe(16)
         self.open = stories  # not done yet
         self.events: list[Event] = []
+        self._as_sse: list[bytes] = []  # those that a reader has asked for, written once for all readers
         self.ended_at: float | None = None
         self._grown = asyncio.Event()
         self.source: Job | None = None  # of an errand: the job whose events it passes on
@@ -59,7 +60,8 @@ class Job:
                 return
             else:
                 try:
-                    await asyncio.wait_for(self._grown.wait(), PING_SECONDS)
+                    async with asyncio.timeout(PING_SECONDS):
+                        await self._grown.wait()
                 except TimeoutError:
                     yield after, []
 
@@ -74,7 +76,9 @@ class Job:
     async def as_sse(self, after: int = 0) -> AsyncIterator[bytes]:
         """Events as a client reads them. One that is behind gets much in one piece: that is what a send costs."""
         async for first, found in self.batches(after):
-            yield b"".join(event.as_sse(number) for number, event in enumerate(found, first + 1)) or b": ping\n\n"
+            known, end = len(self._as_sse), first + len(found)
+            self._as_sse += [event.as_sse(known + n) for n, event in enumerate(self.events[known:end], 1)]
+            yield b"".join(self._as_sse[first:end]) or b": ping\n\n"
 
 
 class Jobs:

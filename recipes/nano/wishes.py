@@ -159,12 +159,17 @@ def main() -> None:
     writer = StoryWriter.from_pretrained(given.model)
     wishes = Wishes(writer, given.out, candidates=given.candidates, seed=given.seed)
     prompts = [each.prompt for each in read_titles(HERE / "titles.tsv").values() if each.split == "test"]
+    prompts = prompts[: given.prompts]
     markers = given.markers or commonest(CodeDictionary.of(writer.directory))
     rows: list[Row] = []
     result: dict[str, Any] = {}
+    for end in range(AT_ONCE, len(prompts) + AT_ONCE, AT_ONCE):  # one that is stopped has all markers of some prompts
+        for number, marker in enumerate(markers):
+            wishes.write(prompts[:end], marker, FIRST_PLACE + number)
+        print(f"{min(end, len(prompts))} of {len(prompts)} prompts", flush=True)
     print(f"{'marker':10}" + "".join(f"{name:>26}" for name in ("wished", "unwished", "times as often")), flush=True)
     for number, marker in enumerate(markers):
-        mine = wishes.write(prompts[: given.prompts], marker, FIRST_PLACE + number)
+        mine = wishes.write(prompts, marker, FIRST_PLACE + number)
         rows += mine
         result[marker] = shares(mine)
         print(line(marker, result[marker]), flush=True)

@@ -22,6 +22,7 @@ from discodvt.errors import WorkFailed
 
 START_SECONDS = 300.0
 STREAM = "text/event-stream"
+IDLE_SECONDS = 0.002  # of CPU time within a tenth of a second
 ESTABLISHED, CLOSE_WAIT = "01", "08"  # in /proc/net/tcp
 SMALL_BUFFER = 2048  # bytes; what a client that never reads leaves unread is soon too much for its socket
 
@@ -51,10 +52,18 @@ class StoryServer:
             raise WorkFailed("CPU time of a process is read from /proc, which this system has not") from None
         return sum(int(each.split()[0]) for each in times) / 1e9
 
-    @property
-    def stalled(self) -> int:
-        """Connections whose client has been sent less than the server wants to send."""
-        return sum(int(queues.split(":")[0], 16) > 0 for queues in self._queues())
+    def stalled(self, answer_bytes: int) -> int:
+        """Connections of clients that read nothing, and of whose answer of so many bytes not all is in the sockets."""
+        waiting = [int(queues.split(":")[0], 16) for queues in self._queues()]
+        return sum(sent > 0 and sent + 2 * SMALL_BUFFER < answer_bytes for sent in waiting)
+
+    def wait_idle(self) -> None:
+        """Wait until it computes nothing any more: all are answered that can be."""
+        ends, idle, before = time.monotonic() + START_SECONDS, 0, self.cpu_seconds
+        while idle < 3 and time.monotonic() < ends:
+            time.sleep(0.1)
+            now = self.cpu_seconds
+            idle, before = idle + 1 if now - before < IDLE_SECONDS else 0, now
 
     def _notice(self) -> None:
         """Ask until the server answers: by then it knows of the clients that left, and has room for others."""
@@ -83,8 +92,9 @@ class StoryServer:
         return asyncio.run(self._ask_all(asked, at_once or len(asked), accept))
 
     @contextmanager
-    def never_reading(self, clients: int, path: str) -> Iterator[None]:
-        """Clients that ask for a path and read nothing of the answer; at the end the server has let go of them."""
+    def never_reading(self, clients: int, path: str, *, times: int) -> Iterator[None]:
+        """Clients that ask for a path so many times and read no answer; at the end the server has let go of them."""
+        request = f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode()
         sockets = []
         try:
             for _ in range(clients):
@@ -92,7 +102,7 @@ class StoryServer:
                 sockets.append(each)
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER)
                 each.connect(("127.0.0.1", self.port))
-                each.sendall(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode())
+                each.sendall(request * times)
             yield
         finally:
             for each in sockets:

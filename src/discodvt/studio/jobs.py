@@ -4,7 +4,8 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from discodvt.web.access import HttpError
@@ -12,7 +13,8 @@ from discodvt.web.access import HttpError
 KEPT_SECONDS = 300.0
 MOST_KEPT = 1_000
 PING_SECONDS = 15.0
-MOST_AT_ONCE = 100  # events of one send, about 30 KB
+MOST_AT_ONCE = 250  # events of one send, about 35 KB
+SENDS = 500  # a second to all readers together: many of them get more in each, and the model keeps its time
 ENDS = ("stopped", "error", "chosen")
 
 
@@ -26,6 +28,23 @@ class Event(NamedTuple):
         return f"id: {number}\nevent: {self.name}\ndata: {json.dumps(self.data, ensure_ascii=False)}\n\n".encode()
 
 
+class _Readers:
+    """How many clients wait for events now; not those that do not read, whose sockets are full."""
+
+    count = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        self.count += 1
+        try:
+            yield
+        finally:
+            self.count -= 1
+
+
+_readers = _Readers()
+
+
 class Job:
     """Lives in the event loop; only `Scribe` adds to it, or an `Errand` to one of its own."""
 
@@ -33,8 +52,9 @@ class Job:
         self.id = secrets.token_urlsafe(16)
         self.open = stories  # not done yet
         self.events: list[Event] = []
+        self._as_sse: list[bytes] = []  # those that a reader has asked for, written once for all readers
         self.ended_at: float | None = None
-        self._grown = asyncio.Event()
+        self._grown, self._ended = asyncio.Event(), asyncio.Event()
         self.source: Job | None = None  # of an errand: the job whose events it passes on
         self.project: str | None = None  # where its stories are kept
         self.about: dict[str, Any] = {}  # for a page that comes to it later
@@ -46,6 +66,7 @@ class Job:
             self.open -= 1
         if event.name in ENDS or not self.open:
             self.ended_at = self.ended_at or time.monotonic()
+            self._ended.set()
         self._grown.set()
         self._grown = asyncio.Event()
 
@@ -59,7 +80,8 @@ class Job:
                 return
             else:
                 try:
-                    await asyncio.wait_for(self._grown.wait(), PING_SECONDS)
+                    async with asyncio.timeout(PING_SECONDS):
+                        await self._grown.wait()
                 except TimeoutError:
                     yield after, []
 
@@ -73,8 +95,19 @@ class Job:
 
     async def as_sse(self, after: int = 0) -> AsyncIterator[bytes]:
         """Events as a client reads them. One that is behind gets much in one piece: that is what a send costs."""
-        async for first, found in self.batches(after):
-            yield b"".join(event.as_sse(number) for number, event in enumerate(found, first + 1)) or b": ping\n\n"
+        batches = self.batches(after)
+        while True:
+            with _readers.one():
+                batch = await anext(batches, None)
+            if batch is None:
+                return
+            first, found = batch
+            known, end = len(self._as_sse), first + len(found)
+            self._as_sse += [event.as_sse(known + n) for n, event in enumerate(self.events[known:end], 1)]
+            yield b"".join(self._as_sse[first:end]) or b": ping\n\n"
+            with _readers.one(), suppress(TimeoutError):
+                async with asyncio.timeout(_readers.count / SENDS):
+                    await self._ended.wait()  # the end is told at once
 
 
 class Jobs:

@@ -1,7 +1,7 @@
 """The thread that owns the model: it steps the batch that all requests share, and runs other work between two steps.
 
 Engines set switches of PyTorch while they compute, so nothing else may. What has grown in a step is handed to the event
-loop once a step; of each story at most `DELTAS` times a second.
+loop once a step; of each story at most `DELTAS` times a second, of all together about as often as readers are sent to.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from discodvt.stored_weights import writer_hash
-from discodvt.studio.jobs import Event, Job
+from discodvt.studio.jobs import SENDS, Event, Job
 from discodvt.web.access import HttpError
 from discodvt.writing import Request, SamplingParams, StoryStream, StoryWriter
 from discodvt.writing.story_batch import StoryDraft
@@ -36,12 +36,13 @@ class _Growing:
     def done(self) -> bool:
         return self.stream.draft.done or self.stop is not None
 
-    def events(self, now: float) -> list[Event]:
+    def events(self, now: float, pause: float) -> list[Event]:
+        """What is new, and the text if it was not told for so many seconds."""
         plan, found = self.stream.draft.plan or (), []
         if len(plan) > self.codes:
             self.codes = len(plan)
             found.append(Event("plan", {"i": self.number, "codes": list(plan)}))
-        due = now - self.told_at >= 1 / DELTAS
+        due = now - self.told_at >= pause
         if due or self.stops or self.done:
             self.stream.grow()
             end = self._end()
@@ -160,7 +161,7 @@ class Scribe:
             for draft in mine:
                 self._batch.cancel(draft)
                 growing = self._growing.pop(draft)
-                self._deliver([(job, event) for event in growing.events(time.monotonic() + 1)])
+                self._deliver([(job, event) for event in growing.events(time.monotonic(), 0)])
             if mine:
                 self._deliver([(job, Event("stopped", {}))])
 
@@ -182,12 +183,12 @@ class Scribe:
                 self._fail(error)
 
     def _step(self) -> None:
-        events, now = [], time.monotonic()
+        events, now, pause = [], time.monotonic(), max(1 / DELTAS, len(self._growing) / SENDS)
         for draft in self._batch.step():
             growing = self._growing.get(draft)
             if growing is None:
                 continue
-            events += [(growing.job, event) for event in growing.events(now)]
+            events += [(growing.job, event) for event in growing.events(now, pause)]
             if growing.done:
                 if not draft.done:  # a stop ended it: its row is free in the next step
                     self._batch.cancel(draft)

@@ -1,8 +1,9 @@
 """Running a server: one socket, uvicorn with h11, clients that are too slow are dropped, the page opened in a browser.
 
-uvicorn itself waits for ever for the head of a request and for a client to read. Here a head has `HEAD_SECONDS`; what
-cannot be sent for `SEND_SECONDS` closes the connection, and the application hears that the client left. Bodies have
-their time in `shell.py`.
+uvicorn itself waits for ever for the head of a request and for a client to read. Here a head has `HEAD_SECONDS`; a
+client that does not take `SEND_BYTES`, or what is left, in `SEND_SECONDS` is dropped, and the application hears that it
+left. As much is kept for it by the kernel: one that never reads costs a send or two. Bodies have their time in
+`shell.py`.
 """
 
 import errno
@@ -31,6 +32,7 @@ HEAD_SECONDS = 10.0
 SEND_SECONDS = 30.0
 MOST_CONNECTIONS = 256
 SHUTDOWN_SECONDS = 3
+SEND_BYTES = 32 * 1024  # Linux keeps twice that for a connection; unasked it keeps megabytes
 
 
 def serve(
@@ -94,6 +96,7 @@ def bind(access: Access) -> socket.socket:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
         else:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)  # of its connections too
         listening.bind(place)
         listening.listen(MOST_CONNECTIONS)
     except OSError as error:
@@ -159,7 +162,18 @@ def patient_protocol(head_seconds: float, send_seconds: float) -> type[Any]:
         def pause_writing(self) -> None:
             super().pause_writing()
             if self.send_timer is None:
-                self.send_timer = self.loop.call_later(send_seconds, self.transport.abort)
+                self._time_sending()
+
+        def _time_sending(self) -> None:
+            waiting = self.transport.get_write_buffer_size()
+            self.send_timer = self.loop.call_later(send_seconds, self._look_at_sending, waiting)
+
+        def _look_at_sending(self, waiting: int) -> None:
+            """A long answer to a slow client may take its time as long as it is read."""
+            if waiting - self.transport.get_write_buffer_size() >= SEND_BYTES:
+                self._time_sending()
+            else:
+                self.transport.abort()
 
         def resume_writing(self) -> None:
             super().resume_writing()

@@ -20,12 +20,14 @@ def test_rows_on_a_toy_writer(tmp_path, monkeypatch):
         "4 streams / write_many at batch 32",
         "steps from a cancel to the freed row",
         "CPU time of a story beside 6 clients that never read / without",
+        "the same as 6 such clients come / without",
         "rewriting from the middle of a story / writing all of it",
         "memory after 10 stories / after 2",
     ]
-    lost, _, cancel, _, _, memory = rows
+    lost, _, cancel, never_reading, _, _, memory = rows
     assert (lost.ratio, lost.kept) == (0, True)
     assert (cancel.high, cancel.kept) == (1, True)
+    assert "all 6 have stalled" in never_reading.note
     assert 0.5 < memory.ratio < 2
 
 

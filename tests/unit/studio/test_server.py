@@ -1,5 +1,6 @@
 """The server of a writer: stories equal to `generate`'s, events that resume, stopping, OpenAI's client, refusals."""
 
+import asyncio
 import json
 import threading
 import time
@@ -13,6 +14,8 @@ import pytest
 from unit.web.asking import running
 from unit.writing.toy_writer import CODES, save_writer
 
+from discodvt.studio.jobs import Job
+from discodvt.studio.scribe import Scribe
 from discodvt.studio.server import make_studio
 from discodvt.web.access import Access, make_access
 from discodvt.writing import Request, SamplingParams, Story, StoryWriter
@@ -256,3 +259,25 @@ def test_a_stop_ends_the_writing_and_counts_what_was_written(access, writer):
     assert alone_steps < len(steps) - alone_steps  # it was not written on
     assert [each["text"] for each in both["choices"]] == [kept, stories[1].text]
     assert answer["usage"]["total_tokens"] == answer["usage"]["prompt_tokens"] + used
+
+
+def test_of_many_stories_each_is_told_less_often_and_wholly(writer, monkeypatch):
+    """The more are written the fewer events of each; a reader misses nothing."""
+
+    async def told() -> list[dict[str, Any]]:
+        scribe, job = Scribe(writer, rows=4), Job(1)
+        scribe.start()
+        try:
+            await scribe.write(job, [Request(PROMPT, seed=1)], SamplingParams(**SETTINGS))
+            return [found[1].data async for found in job.follow() if found and found[1].name in ("text", "done")]
+        finally:
+            scribe.close()
+
+    monkeypatch.setattr("discodvt.studio.scribe.DELTAS", 1e9)
+    *often, _ = asyncio.run(told())
+    monkeypatch.setattr("discodvt.studio.scribe.SENDS", 1e-3)  # so that one story is too many
+    *seldom, done = asyncio.run(told())
+    assert len(often) > 10
+    assert len(seldom) == 2  # the first and the rest
+    for texts in (often, seldom):
+        assert "".join(each["delta"] for each in texts) == done["record"]["story"] == alone(writer, 1).text

@@ -18,15 +18,20 @@ from unit.web.asking import raw, running
 from discodvt.errors import BadRequest
 from discodvt.web.access import Access, make_access
 from discodvt.web.application import in_shell, make_app
-from discodvt.web.server import TOKEN, address_of, bind, kept_token, serve
+from discodvt.web.server import SEND_BYTES, TOKEN, address_of, bind, kept_token, serve
 
 HEAD = b"GET /api/small HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
 QUICK = {"head_seconds": 0.5, "send_seconds": 0.5}
 
 
+PIECE = b"x" * SEND_BYTES
+LONG = 100 * SEND_BYTES
+made: list[float] = []  # when the pieces of the endless answer were made
+
+
 @pytest.fixture(scope="module")
 def access() -> Iterator[Access]:
-    from fastapi.responses import StreamingResponse
+    from fastapi.responses import Response, StreamingResponse
 
     app = make_app("test")
 
@@ -42,18 +47,23 @@ def access() -> Iterator[Access]:
     def fault() -> None:
         raise KeyError("a secret of the server")
 
+    @app.get("/api/long")
+    def long() -> Response:
+        return Response(bytes(LONG))
+
     @app.get("/api/endless")
     async def endless() -> StreamingResponse:
         async def pieces() -> AsyncIterator[bytes]:
             while True:
-                yield b"x" * 65536
+                made.append(time.monotonic())
+                yield PIECE
 
         return StreamingResponse(pieces())
 
-    made = make_access()
-    shell = in_shell(app, made)
+    opened = make_access()
+    shell = in_shell(app, opened)
     shell.body_seconds = 0.5
-    with running(shell, made, **QUICK) as found:
+    with running(shell, opened, **QUICK) as found:
         yield found
 
 
@@ -135,6 +145,33 @@ def test_a_head_that_does_not_come_is_not_waited_for(access: Access) -> None:
 def test_a_body_that_does_not_come_is_a_408(access: Access) -> None:
     head = HEAD.replace(b"GET", b"POST") + b"content-type: application/json\r\ncontent-length: 9\r\n\r\n{"
     assert raw(access, head).startswith(b"HTTP/1.1 408 ")
+
+
+def test_for_a_client_that_does_not_read_little_is_made(access: Access) -> None:
+    made.clear()
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        connection.settimeout(10)
+        connection.connect(("127.0.0.1", access.port))
+        connection.sendall(HEAD.replace(b"small", b"endless") + b"\r\n")
+        time.sleep(0.3)
+        assert len(made) <= 4  # two in the socket, one that waits for it
+        while len(made) < 10:  # one that reads gets as much as it likes
+            assert connection.recv(1 << 20)
+
+
+def test_a_slow_client_that_reads_gets_a_long_answer_whole(access: Access) -> None:
+    found, started = 0, time.monotonic()
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SEND_BYTES)
+        connection.settimeout(10)
+        connection.connect(("127.0.0.1", access.port))
+        connection.sendall(HEAD.replace(b"small", b"long") + b"\r\n")
+        while piece := connection.recv(SEND_BYTES):
+            found += len(piece)
+            time.sleep(0.01)
+    assert found > LONG
+    assert time.monotonic() - started > 2 * QUICK["send_seconds"]
 
 
 def test_clients_that_never_read_are_dropped_and_slow_nobody(access: Access) -> None:

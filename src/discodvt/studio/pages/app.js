@@ -16,7 +16,10 @@ const state = {
   dictionary: new Dictionary([]),
   projects: [],
   project: null,
-  job: null,
+  jobs: new Map(), // those that this page follows, by project
+  get job() {
+    return this.jobs.get(this.project?.id) ?? null;
+  },
   selected: null,
   alternatives: null,
   marker: "because",
@@ -166,7 +169,7 @@ const act = {
     guarded(async () => {
       opened(await ask("GET", `/api/projects/${id}`));
       const [writing] = state.project.jobs;
-      if (writing) rejoin(writing);
+      if (writing && !state.job) rejoin(writing);
     }),
   try(prompt) {
     at("prompt").value = prompt;
@@ -178,7 +181,7 @@ async function begin() {
   if (!state.project) opened(await ask("POST", "/api/projects", {}));
 }
 
-// Let stories be written and show how they grow; one job at a time in a window.
+// Let stories be written and show how they grow; one job at a time in a project, others go on meanwhile.
 async function run(door, body, { n = candidates(), ...about }) {
   if (state.job) return;
   const job = new Job(n, about);
@@ -194,17 +197,24 @@ async function rejoin({ job: id, n, prompt }) {
 }
 
 async function show(job, start = () => {}, compared = false) {
-  Object.assign(state, { job, compared: null, heard: null, group: [], alternatives: null });
+  const path = base(),
+    { id } = state.project,
+    shown = () => state.project?.id === id;
+  state.jobs.set(id, job);
+  Object.assign(state, { compared: null, heard: null, group: [], alternatives: null });
   trouble(null);
   say("Writing.");
   render();
   try {
     await start();
+    await list();
     const last = await job.follow(grown);
-    state.job = null;
-    opened(await ask("GET", base()));
+    const project = await ask("GET", path);
+    state.jobs.delete(id);
+    if (shown()) opened(project);
     await list();
     if (last.name === "error") throw new Error(last.data.message);
+    if (!shown()) return say(`“${project.title}” is written.`);
     const text = head()?.story ?? "";
     if (compared) await act.compare();
     say(
@@ -213,10 +223,10 @@ async function show(job, start = () => {}, compared = false) {
         .join(", ") + ".",
     );
   } catch (error) {
-    state.job = null;
+    state.jobs.delete(id);
     if (error instanceof Refused && error.status === 404)
       error.message = "The server was started anew while it wrote; what was written by then is among the versions.";
-    if (!(error instanceof TypeError)) await ask("GET", base()).then(opened, () => {});
+    if (shown() && !(error instanceof TypeError)) await ask("GET", path).then(opened, () => {});
     trouble(error);
   }
   render();
@@ -259,7 +269,8 @@ function opened(project) {
   if (!same) Object.assign(state, { heard: null, compared: null, alternatives: null });
   if (state.selected !== null && state.selected >= (head()?.plan.length ?? 0)) state.selected = null;
   history.replaceState(null, "", project ? `/#${project.id}` : "/");
-  if (head() && head().prompt !== before?.prompt) at("prompt").value = head().prompt; // else what is typed there stays
+  const prompt = head()?.prompt ?? state.job?.stories[0].prompt;
+  if (prompt && prompt !== before?.prompt) at("prompt").value = prompt; // else what is typed there stays
   loadGroup();
   render();
   if (state.selected !== null && !state.alternatives) act.select(state.selected);
@@ -283,7 +294,11 @@ async function loadGroup() {
 
 async function list() {
   state.projects = (await ask("GET", "/api/projects")).projects;
-  const options = state.projects.map(each => el("option", { value: each.id }, each.title || "Untitled"));
+  const titled = ({ id, title }) => {
+    const job = state.jobs.get(id);
+    return (title || job?.stories[0].prompt || "Untitled") + (job ? " · writing" : "");
+  };
+  const options = state.projects.map(each => el("option", { value: each.id }, titled(each)));
   if (!state.project) options.unshift(el("option", { value: "" }, "New"));
   at("projects").replaceChildren(...options);
   at("projects-field").hidden = !state.projects.length;

@@ -21,7 +21,7 @@ export function renderDesk(state, act) {
   at("write").hidden = Boolean(job);
   at("stop").hidden = !job;
   at("again").hidden = at("transfer").hidden = Boolean(job) || !head;
-  for (const name of ["projects", "new", "import"]) at(name).disabled = Boolean(job);
+  at("import").disabled = Boolean(job);
   at("export").disabled = Boolean(job) || !head;
   if (hadFocus && !document.activeElement?.offsetParent) at(job ? "stop" : "write").focus();
   at("welcome").hidden = Boolean(story);
@@ -90,5 +90,5 @@ function renderParts(story, state, act) {
   );
   renderCompared(busy ? null : state.compared);
   at("versions-region").hidden = !project?.versions.length;
-  if (project && !busy) renderVersions(project, act);
+  if (project && !(busy && at("versions").dataset.project === project.id)) renderVersions(project, act);
 }

@@ -25,6 +25,7 @@ export function renderVersions(project, act) {
     }
   };
   walk(null, 1);
+  list.dataset.project = project.id;
   const current = focused ?? project.head?.id ?? rows[0]?.[0].id;
   list.replaceChildren(...rows.map(([version, level]) => item(version, level)));
   if (focused) list.querySelector(`[data-version="${CSS.escape(focused)}"]`)?.focus();

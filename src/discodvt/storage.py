@@ -318,8 +318,8 @@ def _one_line_errors(path: RemotePath) -> Iterator[None]:
             raise BadRequest(f"{path}: access refused ({reason}); check the credentials and what they allow") from None
         if path.scheme == "gs" and "OAuth2 access token" in reason:
             raise BadRequest(
-                f"{path}: no credentials, or Google does not answer; run `gcloud auth application-default login`, or set "
-                "GOOGLE_APPLICATION_CREDENTIALS"
+                f"{path}: no credentials, or Google does not answer; run `gcloud auth application-default login`, "
+                "or set GOOGLE_APPLICATION_CREDENTIALS"
             ) from None
         if path.scheme == "hdfs" and ("libhdfs" in reason or "libjvm" in reason):
             raise BadRequest(f"{path}: no Hadoop client here ({reason}); set JAVA_HOME and HADOOP_HOME") from None

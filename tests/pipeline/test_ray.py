@@ -189,7 +189,7 @@ def requests(corpus: Path, models: Path, tmp_path_factory: pytest.TempPathFactor
     (place / "prompts.txt").write_text("".join(f"A day with {number}\n" for number in range(640)))
     for name, seed in (("written", 0), ("references", 1)):
         rows = (
-            {"id": number, "story": " ".join(str(story(number * 3 + part, seed)["story"]) for part in range(3))}
+            {"id": str(number), "story": " ".join(str(story(number * 3 + part, seed)["story"]) for part in range(3))}
             for number in range(2048)
         )
         (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -67,11 +67,11 @@ class Mirror:
         if size is None:  # one that was cut is not as it is there
             self._sent[name] = _state(here)
 
-    def send(self) -> None:
-        """Put the state as it is now; the one before stays until this one is whole."""
+    def send(self, *, unfinished: Collection[Path] = ()) -> None:
+        """Put the state as it is now, without outputs others are still at; the one before stays until this is whole."""
         if self._lock is not None:
             self._lock.check()
-        files = {name: path for name, path in self._files() if name != MANIFEST}
+        files = {name: path for name, path in self._files(unfinished) if name != MANIFEST}
         if not self._goes_on:
             self._put_index({})  # from here on the directory is ours, and what it holds is no state
             remove(self.target / MANIFEST)  # of what is replaced
@@ -105,12 +105,16 @@ class Mirror:
                 path.unlink(missing_ok=True)
                 self._sent.pop(name, None)
 
-    def _files(self) -> Iterator[tuple[str, Path]]:
-        """What belongs to a state, by name."""
+    def _files(self, unfinished: Collection[Path]) -> Iterator[tuple[str, Path]]:
+        """What belongs to a state, by name: nothing of an unfinished output, neither in it nor beside it."""
         skipped = (LOCK, REPLACED, *self._without)
-        for path in sorted(self.local.rglob("*")):
+        at_work = [path.relative_to(self.local).parts for path in unfinished]
+        walked = os.walk(self.local)  # others may be at work meanwhile: it passes over a folder that has gone
+        for path in sorted(Path(folder, name) for folder, _, names in walked for name in names):
             parts = path.relative_to(self.local).parts
-            if path.is_file() and not parts[0].startswith(skipped) and not any(TEMPORARY in part for part in parts):
+            if parts[0].startswith(skipped) or path.suffix == LOCK or any(TEMPORARY in part for part in parts):
+                continue
+            if not any(_belongs_to(parts, output) for output in at_work):
                 yield "/".join(parts), path
 
 
@@ -134,6 +138,23 @@ def mirrored(
             raise
         finally:
             _clear(mirror.local)
+
+
+@contextmanager
+def working_directory(target: Path) -> Iterator[tuple[Path, Callable[..., None]]]:
+    """Where to work on `target`: there, or for a store in its mirror; and what puts a state (`Mirror.send`)."""
+    if not isinstance(target, RemotePath):
+        yield target, lambda **_: None
+        return
+    with mirrored(target) as mirror:
+        yield mirror.local, mirror.send
+
+
+def _belongs_to(parts: Sequence[str], output: Sequence[str]) -> bool:
+    """Whether a file is an output, lies in it, or beside it: `a.jsonl.shards` is of `a.jsonl`."""
+    *folder, name = output
+    found = parts[len(folder)] if parts[: len(folder)] == tuple(folder) and len(parts) > len(folder) else ""
+    return found == name or found.startswith(f"{name}.")
 
 
 def _clear(local: Path) -> None:

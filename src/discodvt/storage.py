@@ -17,7 +17,8 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -26,7 +27,8 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 from discodvt.errors import BadRequest, WorkFailed
 
 SCHEMES = ("s3", "gs", "hdfs")
-TRIES = 9  # of a request, each after twice the wait, 13 seconds in all
+TRIES = 9  # of a request, each after twice the wait
+SECONDS_OF_TRIES = 13  # in all
 BLOCK = 1 << 20  # bytes read ahead
 REFUSED = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "PERMISSION", "403")
 
@@ -246,7 +248,8 @@ def remove(path: Path) -> None:
         with _one_line_errors(path):
             kind = path._info().type.name
             if kind == "Directory":
-                path._store.delete_dir(path._name)
+                with suppress(FileNotFoundError):  # of Google's store: all is gone, and the folder itself is no object
+                    path._store.delete_dir(path._name)
             elif kind == "File":
                 path._store.delete_file(path._name)
     elif path.is_dir():
@@ -266,7 +269,9 @@ def _connect(scheme: str, bucket: str) -> Any:
             host, _, port = bucket.partition(":")
             return fs.HadoopFileSystem(host, int(port or 8020))
         if scheme == "gs":
-            store: Any = fs.GcsFileSystem()
+            emulated = "CLOUD_STORAGE_EMULATOR_ENDPOINT" in os.environ  # Google's own variable; takes no credentials
+            limit = timedelta(seconds=SECONDS_OF_TRIES)  # else Google's library tries for a quarter of an hour
+            store: Any = fs.GcsFileSystem(anonymous=emulated, retry_time_limit=limit)
         else:
             _check_credentials(where)
             endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
@@ -311,6 +316,12 @@ def _one_line_errors(path: RemotePath) -> Iterator[None]:
             raise BadRequest(f"{path}: no such bucket; create it, or check the name") from None
         if any(word in reason.upper() for word in REFUSED):
             raise BadRequest(f"{path}: access refused ({reason}); check the credentials and what they allow") from None
+        if path.scheme == "gs" and "OAuth2 access token" in reason:
+            raise BadRequest(
+                f"{path}: no credentials, or Google does not answer; run `gcloud auth application-default login`, "
+                "or set GOOGLE_APPLICATION_CREDENTIALS"
+            ) from None
         if path.scheme == "hdfs" and ("libhdfs" in reason or "libjvm" in reason):
             raise BadRequest(f"{path}: no Hadoop client here ({reason}); set JAVA_HOME and HADOOP_HOME") from None
-        raise WorkFailed(f"{path}: the store failed {TRIES} times ({reason}); the same command goes on") from None
+        tried = f"for {SECONDS_OF_TRIES} seconds" if path.scheme == "gs" else f"{TRIES} times"
+        raise WorkFailed(f"{path}: the store failed {tried} ({reason}); the same command goes on") from None

@@ -83,10 +83,35 @@ def test_workers_cut_texts_into_words_and_give_the_same_scores(tmp_path, corpus,
     monkeypatch.setattr(word_tokens, "TEXTS_PER_SHARD", 5)
     done = run(*request, "--out", tmp_path / "there", "--workers", 2)
     assert done.returncode == 0, done.stderr
-    assert started == [0, 1, 2] * (2 + 3)  # texts of two files for the scores, of three for the comparison
+    assert started == [0, 1, 2] * 3  # texts of two files for the scores, and of a third for the comparison
     for path in (tmp_path / "here").iterdir():
         assert path.read_bytes() == (tmp_path / "there" / path.name).read_bytes()
     refused(run(*request, "--resources", "gpus=1"), "--resources: for tasks of a Ray cluster; give --on ray")
+
+
+def test_a_killed_run_goes_on_with_the_words_it_has(tmp_path, corpus, monkeypatch):
+    stories, target = write(tmp_path / "stories.jsonl"), tmp_path / "scores"
+    request = (stories, "--references", corpus, "--resamples", 20, "--out")
+    monkeypatch.setattr(word_tokens, "TEXTS_PER_SHARD", 5)
+    assert run(*request, tmp_path / "undisturbed").returncode == 0
+    cut, done = word_tokens.tokenize, []
+
+    def killed(text: str) -> list[str]:
+        if len(done) == 11:  # in the third of six shards
+            raise KeyboardInterrupt
+        done.append(text)
+        return cut(text)
+
+    monkeypatch.setattr(word_tokens, "tokenize", killed)
+    assert run(*request, target).returncode == 130
+    assert len(list((target / "shards").iterdir())) == 2
+    monkeypatch.setattr(word_tokens, "tokenize", lambda text: (done.append(text), cut(text))[1])
+    done.clear()
+    assert run(*request, target).returncode == 0
+    assert len(done) == 2 * COUNT - 10
+    for path in (tmp_path / "undisturbed").iterdir():
+        assert path.read_bytes() == (target / path.name).read_bytes()
+    assert not (target / "shards").exists()
 
 
 def test_the_codes_of_plans_are_counted_where_every_story_has_one(tmp_path, corpus):

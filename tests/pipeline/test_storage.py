@@ -19,6 +19,7 @@ from program import refused, run
 
 from discodvt import output_file, remote_lock, storage
 from discodvt.errors import WorkFailed
+from discodvt.evaluation.metrics import word_tokens
 from discodvt.storage import RemotePath, locate
 from discodvt.writing.generate_stage import StoriesFile
 
@@ -185,6 +186,33 @@ def test_stories_killed_halfway_are_kept_as_parts_and_resumed(
     assert run(*request, "--seed", 5, "--output", place / "a.jsonl", "--overwrite").returncode == 0
     assert set(held(place)) == {"a.jsonl", "a.jsonl.manifest.json"}
     assert held(place) != contents(tmp_path)
+
+
+def test_an_evaluation_broken_off_goes_on_with_the_words_it_has(
+    store: Store, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seed in (("written", 0), ("references", 1)):
+        rows = (json.dumps({"id": str(number), "story": story(number, seed)["story"]}) for number in range(12))
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
+        store.put(tmp_path / f"{name}.jsonl", f"{place.name}/{name}.jsonl")
+    request = ("evaluate", place / "written.jsonl", "--references", place / "references.jsonl", "--resamples", 20)
+    monkeypatch.setattr(word_tokens, "TEXTS_PER_SHARD", 5)
+    assert run(*request, "--out", tmp_path / "out").returncode == 0
+    cut, done = word_tokens.tokenize, []
+
+    def counted(text: str) -> list[str]:
+        if len(done) == 11:  # in the third of six shards
+            raise KeyboardInterrupt
+        done.append(text)
+        return cut(text)
+
+    monkeypatch.setattr(word_tokens, "tokenize", counted)
+    assert run(*request, "--out", place / "out").returncode == 130
+    assert len(held(place / "out" / "shards")) == 2
+    done[:] = [""] * 12  # none is the eleventh now
+    assert run(*request, "--out", place / "out").returncode == 0
+    assert len(done) == 12 + 24 - 10
+    assert held(place / "out") == contents(tmp_path / "out")
 
 
 def test_two_runs_exclude_each_other_and_a_dead_one_is_passed_over(

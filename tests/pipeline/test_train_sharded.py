@@ -1,5 +1,5 @@
-"""FSDP: two processes with shards equal one without, in every stage and around both backbones; checkpoints of one kind
-of run are resumed by the other."""
+"""FSDP: two processes with shards equal one without, in every stage, around both backbones (denoising is BART's alone);
+checkpoints of one kind of run are resumed by the other."""
 
 import os
 import signal
@@ -37,10 +37,13 @@ CASES = {
     "warm-start": ("warm-start", "bart", ()),
     "reconstruct, BLEU-1, restarts": ("reconstruct", "bart", BLEU),
     "reconstruct, vq": ("reconstruct", "bart", ("model.bottleneck=vq", "loss.entropy=0")),
+    "codes": ("codes", "bart", ("model.tune=plan", "model.bottleneck=bits")),
     "prior": ("prior", "bart-plan", ()),
     "seq2seq": ("seq2seq", "bart", ()),
     "cvae": ("cvae", "bart", ()),
+    "language-model": ("language-model", "bart", ()),
     "plot-writer": ("plot-writer", "bart", ()),
+    "story-writer": ("story-writer", "bart", ()),
     "scorer": ("scorer", "bart", ("data.corpus=pairs", "model.head_dropout=0")),
     "codes, causal": ("codes", "llama", ("model.tune=plan", "model.bottleneck=bits")),
     "reconstruct, causal, LoRA": ("reconstruct", "llama", LORA),
@@ -49,6 +52,7 @@ CASES = {
     "warm-start, causal": ("warm-start", "llama", ()),
     "language-model, causal": ("language-model", "llama", ()),
     "cvae, causal": ("cvae", "llama", ()),
+    "plot-writer, causal": ("plot-writer", "llama", ()),
     "story-writer, causal": ("story-writer", "llama", ()),
     "scorer, causal": ("scorer", "llama", ("data.corpus=pairs", "model.head_dropout=0")),
 }

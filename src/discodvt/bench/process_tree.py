@@ -57,6 +57,10 @@ class ProcessTree:
         )
         return max((each.memory.get(kind, 0) for each in chosen), default=0)
 
+    def largest(self, kind: str) -> int:
+        """The most memory of a kind that any of them has held, in bytes."""
+        return max((each.memory.get(kind, 0) for each in self.seen.values()), default=0)
+
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCommand:

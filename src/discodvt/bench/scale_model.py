@@ -93,6 +93,12 @@ MEASURED = {
         puts_a_shard=3,
         gets_a_shard=16,
     ),
+    "generate": MeasuredStage(  # what the driver does, and requests, taken to be those of annotate
+        StageRates(driver_start=2.0, worker_start=2.6, story=0.179, shard=0.03, join=0.00012),
+        bytes_a_story=1256,
+        puts_a_shard=3,
+        gets_a_shard=16,
+    ),
 }
 
 

@@ -1,8 +1,8 @@
 """Bench of Ray: annotation by two tasks of a cluster of this machine against two local processes, few stories and many.
 
 CPU time is that of all processes, the cluster's own among them: the machine may be in use by others, whom the clock
-counts too. Runs take turns. The object store is shared memory of the node's own process (raylet); results below 100 KB,
-as the shards of short stories are, go past it to the driver.
+counts too. Runs take turns. The object store is shared memory of the node, counted in the processes that write and read
+it; results below 100 KB, as the shards of short stories are, go past it to the driver.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from discodvt.bench.rows import BenchRow, ratio_row, unmeasured_row
 FEW, MANY = 5_000, 20_000
 LEAST = 130  # stories, however small the scale: two shards and a piece
 WORKERS = 2
-STORE = "raylet"  # the process that holds the object store
+NODE = "raylet"  # the node's own process
 MEBIBYTE = 1 << 20
 
 
@@ -38,13 +38,10 @@ def bench_ray(corpus: Path | None = None, *, scale: float = 1.0) -> Iterator[Ben
         for what, runs in (("on Ray", cluster), ("local", local)):
             peaks = [runs[size].tree.peak("VmHWM") for size in (few, many)]
             yield _memory(f"annotate: driver's peak memory, {what}, {sizes}", peaks)
-        stores = [cluster[size].tree.peak("VmHWM", name=STORE) for size in (few, many)]
-        shared = cluster[many].tree.peak("RssShmem", name=STORE)
-        yield _memory(
-            f"annotate: peak memory of the node with its object store, {sizes}",
-            stores,
-            f", of which {shared / MEBIBYTE:.1f} shared",
-        )
+        nodes = [cluster[size].tree.peak("VmHWM", name=NODE) for size in (few, many)]
+        stores = [cluster[size].tree.largest("RssShmem") / MEBIBYTE for size in (few, many)]
+        note = f"; of the object store a process had {stores[1]:.1f} and {stores[0]:.1f} MiB in use"
+        yield _memory(f"annotate: peak memory of the node, {sizes}", nodes, note)
 
 
 def _annotate(corpus: Path, place: str, on: str) -> MeasuredCommand:

@@ -5,6 +5,7 @@ Heavy libraries are imported inside the commands that need them, so `discodvt --
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from io import TextIOWrapper
@@ -87,7 +88,9 @@ class _Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                return super().invoke(ctx)
         except DiscoError as error:
             flags = {parameter.name: _flag(parameter) for parameter in self.params}
             message = str(error)
@@ -102,6 +105,14 @@ class _Command(TyperCommand):
             raise Interrupted(
                 f"interrupted; what is written is kept, and {again} goes on" if kept else "interrupted"
             ) from None
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
+    """A warning for the user is one line; others are for developers and say where they come from."""
+    text = warnings.formatwarning(message, category, filename, lineno, line)
+    print(f"discodvt: warning: {message}" if category is UserWarning else text.rstrip(), file=sys.stderr)
 
 
 def _flag(parameter: Any) -> str:

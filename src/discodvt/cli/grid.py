@@ -1,5 +1,6 @@
 """`discodvt grid`: systems x seeds x corpora, trained, written, evaluated, compared, reported."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,25 +44,31 @@ def grid(
     from discodvt.experiments.grid_plan import make_plan
     from discodvt.experiments.grid_report import write_grid_report
     from discodvt.experiments.grid_run import GridRun, locked_grid
+    from discodvt.mirrored import working_directory
+    from discodvt.storage import RemotePath
 
     place = Place(on, None, resources)
     asked = read_grid(grid, only=only or [], seeds=seed or [])
     directory = out or asked.out
     if directory is None:
         raise BadRequest(f"{grid}: no output directory; give --out, or `out` in the grid")
-    plan = make_plan(asked, directory)
-    with console.err.status("timing a few steps"):
-        costs = estimate(plan, jobs=jobs)
-    if not json or not dry_run:
-        (console.out if dry_run else console.err).print(_planned(plan, costs), highlight=False)
-    if dry_run:
-        if json:
-            console.print_json(costs.as_dict(plan))
-        return
-    with locked_grid(directory):
-        work = GridRun(plan, jobs=jobs, place=place)
-        _show(work, costs)
-        reports = write_grid_report(plan)
+    if isinstance(directory, RemotePath) and on != "local":
+        raise BadRequest(f"{directory}: steps on nodes write into one directory; give one that all nodes see", "on")
+    with working_directory(directory) as (here, put):
+        plan = make_plan(asked, here)
+        with console.err.status("timing a few steps"):
+            costs = estimate(plan, jobs=jobs)
+        if not json or not dry_run:
+            (console.out if dry_run else console.err).print(_planned(plan, costs), highlight=False)
+        if dry_run:
+            if json:
+                console.print_json(costs.as_dict(plan))
+            return
+        with locked_grid(here):
+            work = GridRun(plan, jobs=jobs, place=place)
+            _show(work, costs, lambda: put(unfinished=[step.output for step in plan.steps if not step.done]))
+            reports = [directory.joinpath(*path.relative_to(here).parts) for path in write_grid_report(plan)]
+        put(unfinished=[step.output for step in plan.steps if not step.done])
     summary = {
         "steps": len(plan.steps),
         "failed": [{"step": step.name, "message": message} for step, message in work.failed.items()],
@@ -101,13 +108,15 @@ def _planned(plan: "Plan", costs: "Estimate") -> "Table":
     return table
 
 
-def _show(work: Any, costs: "Estimate") -> None:
-    """A live table on a terminal, else a line for every step that ends."""
+def _show(work: Any, costs: "Estimate", put: Callable[[], None]) -> None:
+    """A live table on a terminal, else a line for every step that ends; `put` is called after each that is done."""
     from rich.live import Live
 
     started: dict[Step, float] = {}
     if not console.err.is_terminal:
         for event in work.run():
+            if event.state == "done":
+                put()
             if event.state in ("done", "failed", "left out"):
                 message = f": {event.message}" if event.message else ""
                 took = f" in {_time(event.seconds)}" if event.seconds else ""
@@ -117,6 +126,8 @@ def _show(work: Any, costs: "Estimate") -> None:
 
     with Live(console=console.err, refresh_per_second=2) as live:
         for event in work.run():
+            if event.state == "done":
+                put()
             if event.state == "start":
                 started[event.step] = time.monotonic()
             elif event.step is not None:

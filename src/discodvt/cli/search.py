@@ -1,13 +1,18 @@
 """`discodvt search`: the best settings of a recipe, from a space of them."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from discodvt.cli import console
 from discodvt.cli.options import Json, Recipe, Set
 from discodvt.errors import BadRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from discodvt.experiments.search import Search, SearchEvent
 
 
 def search(
@@ -31,6 +36,7 @@ def search(
     from discodvt.experiments.search import Search, import_optuna
     from discodvt.experiments.search_results import BEST, write_results
     from discodvt.experiments.space import paper_space, read_space
+    from discodvt.mirrored import working_directory
     from discodvt.training.recipes import read_recipe
 
     import_optuna()
@@ -42,7 +48,26 @@ def search(
     domains = paper_space(asked) if space is None else read_space(space, recipe, overrides)
     for note in domains.notes:
         console.err.print(note, highlight=False)
-    work = Search(recipe, domains, directory, trials, overrides=overrides, seed=seed, pruning=pruning)
+    with working_directory(directory) as (here, put):
+        work = Search(recipe, domains, here, trials, overrides=overrides, seed=seed, pruning=pruning)
+        for event in _shown(work):
+            if event.kind not in ("start", "step"):
+                put()
+        found = write_results(work, called=directory)
+        put()
+    if json:
+        console.print_json(found)
+        return
+    running = sum(trial["state"] == "running" for trial in found["trials"])
+    if running:
+        console.err.print(f"{running} trials are still at work in other processes", highlight=False)
+    if found["best"] is not None:
+        best = next(trial for trial in found["trials"] if trial["trial"] == found["best"])
+        console.out.print(f"best: trial {best['trial']}, {found['metric']} {best['value']:.4f}, {directory / BEST}")
+
+
+def _shown(work: "Search") -> "Iterator[SearchEvent]":
+    """The events of a search, as they are shown."""
     with console.progress() as bar:
         tasks = {}
         for event in work.run():
@@ -58,13 +83,4 @@ def search(
                 console.err.print(
                     f"{name}: {event.kind}{value}{event.message and f': {event.message}'}", highlight=False
                 )
-    found = write_results(work)
-    if json:
-        console.print_json(found)
-        return
-    running = sum(trial["state"] == "running" for trial in found["trials"])
-    if running:
-        console.err.print(f"{running} trials are still at work in other processes", highlight=False)
-    if found["best"] is not None:
-        best = next(trial for trial in found["trials"] if trial["trial"] == found["best"])
-        console.out.print(f"best: trial {best['trial']}, {found['metric']} {best['value']:.4f}, {directory / BEST}")
+            yield event

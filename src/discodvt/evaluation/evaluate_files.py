@@ -23,9 +23,12 @@ from discodvt.evaluation.matching import Match, MatchedStories, StoryLine, match
 from discodvt.evaluation.metrics.repetition import LookBack
 from discodvt.evaluation.scores import Mode, evaluate_seeds
 from discodvt.executors import Place, open_executor
+from discodvt.executors.kept import KeptResults
+from discodvt.storage import remove
 
 SCORES = "scores.json"
 PAIRS = "pairs.jsonl"
+SHARDS = "shards"  # words of the texts, until the work is complete
 
 
 def evaluate_files(
@@ -73,13 +76,14 @@ def evaluate_files(
     with open_stage(out, "evaluate", config=config, inputs=inputs, overwrite=overwrite) as stage:
         if not stage.complete:
             try:
-                scores = _scores(pairs, seeds, settings | {"prompts": prompts}, place)
+                scores = _scores(pairs, seeds, settings | {"prompts": prompts}, place, out / SHARDS)
             except BadRequest:
                 stage.abandon()
                 raise
             with stage.writing(PAIRS) as path:
                 _write_pairs(path, pairs)
             stage.write_json(SCORES, scores)
+            remove(out / SHARDS)
             stage.finish(stories=len(pairs.references), dropped=pairs.dropped, unused=pairs.unused)
         found: dict[str, Any] = json.loads((out / SCORES).read_text(encoding="utf-8"))
         return found
@@ -96,15 +100,20 @@ def hash_of(paths: Sequence[Path]) -> str:
     return hashes[0] if len(hashes) == 1 else hashlib.sha256(" ".join(hashes).encode()).hexdigest()
 
 
-def _scores(pairs: MatchedStories, seeds: int, settings: dict[str, Any], place: Place) -> dict[str, Any]:
-    """The first `seeds` systems are the trainings of one, the others those it is compared with."""
+def _scores(
+    pairs: MatchedStories, seeds: int, settings: dict[str, Any], place: Place, shards: Path | None = None
+) -> dict[str, Any]:
+    """The first `seeds` systems are the trainings of one, the others those it is compared with.
+
+    What shards give is kept in the folder `shards`.
+    """
     references = [story.story for story in pairs.references]
     texts = [[story.story for story in system] for system in pairs.systems]
     finishes = [_finishes(system) for system in pairs.systems]
     known = all(finish is not None for finish in finishes)
     ours, theirs = finishes[:seeds], finishes[seeds:]
     with open_executor(place) as executor:
-        settings["executor"] = executor
+        settings["executor"] = executor if shards is None else KeptResults(executor, shards)
         scores = evaluate_seeds(
             texts[:seeds], references, finishes=ours if None not in ours else [None] * seeds, **settings
         )

@@ -30,6 +30,7 @@ class RayCluster:
         if address is not None and address != "auto":
             _knock(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_worker_niceness", "0")  # of a cluster started here; Ray's 15 gives way to all else
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray will do, without a warning today
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, include_dashboard=None)

@@ -27,7 +27,7 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from discodvt.config import Section, find_recipe, read_toml
+from discodvt.config import Location, Section, find_recipe, read_toml
 from discodvt.errors import BadRequest
 
 Value = bool | int | float | str
@@ -37,7 +37,9 @@ class CorpusSettings(Section):
     """Where a corpus comes from, and how much of its test split is written to."""
 
     prepare: list[str] | None = Field(default=None, description="Words of `discodvt prepare`, without the directory")
-    corpus: Path | None = Field(default=None, description="Instead of `prepare`: a corpus directory, annotated or not")
+    corpus: Location | None = Field(
+        default=None, description="Instead of `prepare`: a corpus directory, annotated or not"
+    )
     annotate: bool = Field(default=True, description="Annotate it; what only language models read needs none")
     evaluate: bool = Field(default=True, description="Write and score; not a corpus that is only trained on")
     prompts: int = Field(default=1000, ge=2, description="Of the test split, from its first")
@@ -101,7 +103,7 @@ class GridEvaluation(Section):
 class Grid(Section):
     """A whole grid."""
 
-    out: Path | None = Field(default=None, description="Output directory; `--out` comes first")
+    out: Location | None = Field(default=None, description="Output directory; `--out` comes first")
     title: str | None = None
     seeds: list[int] = Field(min_length=1)
     main: str | None = Field(default=None, description="The system that the others are compared with")

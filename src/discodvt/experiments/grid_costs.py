@@ -13,6 +13,7 @@ from typing import Any
 
 from discodvt.experiments.grid_steps import Plan, Step
 from discodvt.experiments.grid_timing import Shape, calibrate, checkpoint_shape, parameters, shape_of, time_updates
+from discodvt.storage import open_for_arrow
 from discodvt.training.assembly import Recipe
 
 STAGE_FACTORS = {  # time of a step, and size of the model, over those of a plain seq2seq of the same shape
@@ -224,8 +225,8 @@ def _from_parquet(directory: Path) -> tuple[int, int] | None:
     files = sorted(directory.glob("*.parquet"))
     if not files:
         return None
-    rows = sum(pq.ParquetFile(path).metadata.num_rows for path in files)
-    sample = pq.ParquetFile(files[0])
+    rows = sum(pq.ParquetFile(open_for_arrow(path)).metadata.num_rows for path in files)
+    sample = pq.ParquetFile(open_for_arrow(files[0]))
     block = next(sample.iter_batches(batch_size=200, columns=["story"]), None)
     texts = [] if block is None else block.column("story").to_pylist()
     words = sum(len(text.split()) for text in texts) / max(1, len(texts))

@@ -19,6 +19,7 @@ from discodvt.errors import BadRequest
 from discodvt.experiments.grid import ChainLink, Grid, StageSettings, Value
 from discodvt.experiments.grid_steps import Cell, Kind, Plan, Row, Step, lineage
 from discodvt.experiments.space import overrides_of
+from discodvt.storage import open_for_arrow
 from discodvt.training.assembly import Recipe
 from discodvt.training.recipes import read_recipe
 
@@ -254,4 +255,6 @@ def _annotated(directory: Path) -> bool:
     import pyarrow.parquet as pq
 
     files = split_files(directory)
-    return all(set(ANNOTATED_SCHEMA.names) <= set(pq.read_schema(path).names) for path in files.values())
+    return all(
+        set(ANNOTATED_SCHEMA.names) <= set(pq.read_schema(open_for_arrow(path)).names) for path in files.values()
+    )

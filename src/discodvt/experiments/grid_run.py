@@ -30,6 +30,7 @@ from discodvt.executors import Place
 from discodvt.experiments.grid_cluster import ClusterSteps
 from discodvt.experiments.grid_steps import Plan, Step
 from discodvt.resumable import read_json, replacing, write_json
+from discodvt.storage import locate, open_for_arrow
 
 LOGS = "logs"
 TIMES = "times.json"
@@ -178,7 +179,7 @@ def run_command(words: tuple[str, ...], log: Path, threads: int) -> None:
     try:
         if words[0] == "prompts":
             source, count, target = words[1:]
-            write_prompts(Path(source), int(count), Path(target))
+            write_prompts(locate(source), int(count), Path(target))
             return
         sys.argv = ["discodvt", *words]
         runpy.run_module("discodvt", run_name="__main__", alter_sys=True)
@@ -203,7 +204,7 @@ def write_prompts(corpus: Path, count: int, target: Path) -> None:
         raise BadRequest(f"{corpus}: no test split to write to; prepare it with one")
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as partial:
-        pq.write_table(pq.read_table(path)[:count], partial)
+        pq.write_table(pq.read_table(open_for_arrow(path))[:count], partial)
 
 
 def last_line(log: Path) -> str:

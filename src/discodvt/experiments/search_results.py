@@ -3,6 +3,7 @@
 import csv
 import io
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discodvt.experiments.search import TRIALS, Search, import_optuna, is_counted
@@ -22,8 +23,11 @@ IMPORTANCE = "importance.svg"
 FEWEST = 4  # complete trials that can say anything about importance
 
 
-def write_results(search: Search) -> dict[str, Any]:
-    """Write the results as they stand now, and return them; the same trials give the same files."""
+def write_results(search: Search, *, called: Path | None = None) -> dict[str, Any]:
+    """Write the results as they stand now, and return them; the same trials give the same files.
+
+    `called`: what the user calls the directory of the search, where that is a mirror of it.
+    """
     with search.lock:
         trials = [each for each in search.study.get_trials(deepcopy=False) if is_counted(each)]
         complete = [each for each in trials if each.state.name == "COMPLETE"]
@@ -41,7 +45,7 @@ def write_results(search: Search) -> dict[str, Any]:
             path.write_text(_table(search, trials), encoding="utf-8")
         if best is not None:
             recipe = with_values(search.recipe, search.overrides, best.params)
-            recipe = recipe.model_copy(update={"out": search.out / "best"})
+            recipe = recipe.model_copy(update={"out": (called or search.out) / "best"})
             comment = f"Trial {best.number}, the best of {len(complete)} by {results['metric']}: {best.value:.4f}"
             with replacing(search.out / BEST) as path:
                 path.write_text(as_toml(recipe, comment), encoding="utf-8")

@@ -4,7 +4,7 @@ The same batch writes plans (symbols are codes) and texts (symbols are subwords)
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
@@ -14,6 +14,8 @@ from torch import Tensor
 
 from discodvt.writing.engine import Cache, Engine
 from discodvt.writing.sampling import Floats, Ints, SamplingParams, sample
+
+LONGEST_BLOCK = 8  # symbols that are looked for in a loop
 
 
 class Favour(NamedTuple):
@@ -53,6 +55,7 @@ class Draft:
     ended: bool = False  # by its own end symbol, which is not kept
     favour: Favour | None = None
     unpenalised: frozenset[int] = frozenset()  # symbols that a repetition penalty spares
+    most_in_a_row: int | None = None  # times that a block of a few symbols may follow itself
     log_probs: list[float] | None = None  # of each symbol that was stepped to, under the model alone; None: not wanted
 
     def __post_init__(self) -> None:
@@ -162,6 +165,8 @@ def next_symbols(logits: Floats, drafts: Sequence[Draft], *, start: int, end: in
             used = np.array(list({start, *draft.symbols} - {end} - draft.unpenalised), dtype=np.int64)
             known = scores[used]
             scores[used] = np.where(known < 0, known * penalty, known / penalty)
+        if draft.most_in_a_row is not None:
+            scores[list(looping(draft.symbols, draft.most_in_a_row))] = -np.inf
         if draft.favour is not None and (bias := draft.favour.bias_after(draft.symbols)):
             scores[list(draft.favour.symbols)] += bias
         if len(draft.symbols) < draft.fewest:
@@ -169,6 +174,14 @@ def next_symbols(logits: Floats, drafts: Sequence[Draft], *, start: int, end: in
     keys = np.array([draft.key for draft in drafts], dtype=np.uint64)
     positions = np.array([len(draft.symbols) for draft in drafts])
     return sample(logits, keys, positions, [draft.params for draft in drafts])
+
+
+def looping(symbols: Sequence[int], times: int) -> Iterator[int]:
+    """Symbols after which a block of at most `LONGEST_BLOCK` would stand more than so many times in a row."""
+    for size in range(1, LONGEST_BLOCK + 1):
+        tail = symbols[-(size * (times + 1) - 1) :]
+        if len(tail) == size * (times + 1) - 1 and all(a == b for a, b in zip(tail, tail[size:], strict=False)):
+            yield tail[-size]
 
 
 def log_softmax(logits: Floats) -> Floats:

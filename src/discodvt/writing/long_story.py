@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 WINDOW = 0.1  # tail and new text of a window, each as a share of the model's longest story
 PENALTY = 1.1  # of repetition, unless one is given: without the beginning in view a window dwells on its tail
+IN_A_ROW = 2  # times a word or a few may follow themselves: names of the prompt, which no penalty meets, can loop
 ENDING = 2  # codes before the end of its plan from which the story may end
 
 
@@ -89,6 +90,7 @@ class LongDraft(StoryDraft):
             params=self.params,
             forced=dict(enumerate(told[start:])),
             unpenalised=frozenset(self.prompt),
+            most_in_a_row=IN_A_ROW,
             log_probs=None if self.log_probs is None else [],
         )
         given = dict(enumerate((self.plan or ())[first:]))

@@ -38,6 +38,7 @@ def test_a_process_that_lost_its_parent_still_counts() -> None:
     assert tree.cpu_seconds >= 0.4
     names = {each.name for each in tree.seen.values()}
     assert max(tree.peak("VmHWM", name=name) for name in names) > 60 << 20 > tree.peak("VmHWM")
+    assert tree.largest("VmHWM") > 60 << 20
 
 
 def test_a_command_that_fails_is_no_measurement() -> None:
@@ -55,12 +56,14 @@ def test_rows_hold_ray_against_processes_and_many_stories_against_few(monkeypatc
         asked.append((on, stories))
         cost = 10 + 0.1 * stories * (1.05 + extra if on == "ray" else 1.0)
         memory = (100 << 20) + (stories << 14 if extra else 0)
-        tree: Any = type("Tree", (), {"peak": lambda self, kind, name=None: memory})()
+        methods = {"peak": lambda self, kind, name=None: memory, "largest": lambda self, kind: stories << 20}
+        tree: Any = type("Tree", (), methods)()
         return MeasuredCommand(cost, cost, tree)
 
     monkeypatch.setattr(scale_ray, "run_measured", measured)
     rows = list(scale_ray.bench_ray(scale=0.01))
     assert asked == [("local", 130), ("ray", 130), ("local", 260), ("ray", 260)]
     assert [row.kept for row in rows] == [True] * 5
+    assert rows[-1].note.endswith("of the object store a process had 260.0 and 130.0 MiB in use")
     extra = 0.2
     assert [row.kept for row in scale_ray.bench_ray(scale=0.05)] == [False] * 5

@@ -8,6 +8,7 @@ from unit.writing.toy_writer import CODES, TOKENS_PER_CODE, save_bart, save_caus
 
 from discodvt.errors import BadRequest
 from discodvt.writing import Request, SamplingParams, Story, StoryStream, StoryWriter
+from discodvt.writing.decoding import looping
 
 LONG, SHORT = SamplingParams(words=40), SamplingParams(min_tokens=3, max_tokens=30)
 REQUESTS = [Request(("The fox who lost his hat", "Ann")[index % 2], index=index, seed=3) for index in range(3)]
@@ -62,6 +63,24 @@ def test_it_is_the_same_in_any_batch_beside_others_and_streamed(writer, alone):
             pieces[number] = pieces.get(number, "") + stream.grow()
     assert [stream.story for stream in streams] == alone
     assert list(pieces.values()) == [story.text for story in alone]
+
+
+def test_nothing_stands_three_times_in_a_row(writer):
+    """A greedy random model does nothing but loop; spared words of the prompt are met by no penalty."""
+    for prompt in ("The fox who lost his hat", "Ann"):
+        symbols = drafted(writer, Request(prompt), SamplingParams(words=40, greedy=True)).symbols
+        for size in range(1, 9):
+            runs = [a == b for a, b in zip(symbols, symbols[size:], strict=False)]
+            longest = max(len(run) for run in "".join("x" if same else " " for same in runs).split(" "))
+            assert longest < 2 * size, (prompt, size)
+
+
+def test_symbols_that_would_make_a_loop():
+    assert list(looping([5, 7, 7], 2)) == [7]
+    assert list(looping([5, 7, 7], 3)) == []
+    assert list(looping([1, 2, 1, 2, 1], 2)) == [2]
+    assert list(looping([1, 2, 1, 2], 2)) == []  # a third 1 is no block yet
+    assert list(looping([], 2)) == []
 
 
 def test_segments_tile_the_text_code_by_code(writer, alone, drafts):

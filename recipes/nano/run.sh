@@ -12,13 +12,12 @@ python "$here/data.py" "$data" runs/nano/raw --more runs/nano/more.jsonl
 discodvt prepare jsonl runs/nano/corpus --train runs/nano/raw/train.jsonl --valid runs/nano/raw/valid.jsonl \
     --test runs/nano/raw/test.jsonl
 discodvt annotate runs/nano/corpus runs/nano/annotated --workers 2
-for stage in codes generator reconstruct prior weak-plans; do
+for stage in codes generator reconstruct prior; do
     discodvt train "$here/$stage.toml" --resume
 done
-cp -r runs/nano/writer/prior runs/nano/weak-plans/ # it knows the codes, and those stayed
 
 # The same backbone, data and steps without a plan.
 discodvt train "$here/seq2seq.toml" --resume
 
-discodvt codes measure runs/nano/weak-plans runs/nano/annotated runs/nano/measured --against runs/nano/seq2seq
-discodvt codes study runs/nano/weak-plans runs/nano/annotated runs/nano/meanings
+discodvt codes measure runs/nano/writer runs/nano/annotated runs/nano/measured --against runs/nano/seq2seq
+discodvt codes study runs/nano/writer runs/nano/annotated runs/nano/meanings

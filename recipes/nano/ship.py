@@ -1,6 +1,6 @@
 """Put a trained writer into the package: half precision, its own settings, a card with unselected stories.
 
-usage: python recipes/nano/ship.py runs/nano/weak-plans runs/nano/meanings recipes/nano/card.md [OUT]
+usage: python recipes/nano/ship.py runs/nano/writer runs/nano/meanings recipes/nano/card.md [OUT]
        python recipes/nano/ship.py recipes/nano/card.md    (only the card of what is in the package)
 
 The card is written by hand (data, compute, held-out figures, limits); the stories are added here. Of the code study

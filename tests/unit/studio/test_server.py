@@ -273,7 +273,8 @@ def test_of_many_stories_each_is_told_less_often_and_wholly(writer, monkeypatch)
         finally:
             scribe.close()
 
-    monkeypatch.setattr("discodvt.studio.scribe.DELTAS", 1e9)
+    for limit in ("DELTAS", "SENDS"):
+        monkeypatch.setattr(f"discodvt.studio.scribe.{limit}", 1e9)
     *often, _ = asyncio.run(told())
     monkeypatch.setattr("discodvt.studio.scribe.SENDS", 1e-3)  # so that one story is too many
     *seldom, done = asyncio.run(told())

@@ -7,7 +7,9 @@ the same number of subwords; where texts are compared, each is compared with wha
 import asyncio
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from statistics import median
 from typing import Any
@@ -25,7 +27,7 @@ from discodvt.writing.control import rewrite
 from discodvt.writing.story_batch import StoryDraft
 
 STREAMS, MANY_STREAMS, BATCH, CLIENTS = 64, 200, 32, 200
-TOKENS, SHORT_TOKENS = 64, 4
+TOKENS, SHORT_TOKENS, GOOD_TOKENS = 64, 4, 200
 LONG_STORIES, LONG_TOKENS = 8, 300
 LONG_ANSWER = 8 * SEND_BYTES  # more than the sockets of a client that never reads hold
 CANCELLED_TOKENS = 400
@@ -46,13 +48,13 @@ def bench_serve(
     ends = time.monotonic() + 60 * minutes
     directory = model or str(STORYTELLER)
     writer = StoryWriter.from_pretrained(directory)
-    tokens = max(8, round(TOKENS * scale))
+    tokens, good_tokens = (max(8, round(each * scale)) for each in (TOKENS, GOOD_TOKENS))
     with story_server(directory, rows=ROWS) as server:
         rows: list[Callable[[], BenchRow | Iterator[BenchRow]]] = [
             lambda: _streams(writer, server, max(4, round(MANY_STREAMS * scale)), tokens),
             lambda: _throughput(writer, server, max(4, round(STREAMS * scale)), tokens, rounds),
             lambda: asyncio.run(_cancel(writer)),
-            lambda: _never_reading(writer, server, max(4, round(CLIENTS * scale)), tokens, rounds),
+            lambda: _never_reading(writer, server, max(4, round(CLIENTS * scale)), good_tokens, rounds),
             lambda: _rewrite(writer, tokens, rounds),
             lambda: _memory(writer, server, stories, ends),
         ]
@@ -188,42 +190,57 @@ async def _until(job: Job, name: str) -> None:
 def _never_reading(
     writer: StoryWriter, server: StoryServer, clients: int, tokens: int, rounds: int
 ) -> Iterator[BenchRow]:
-    """The server's CPU time for a story beside clients that wait to be sent what they never read, and without them.
+    """The server's CPU time for a story beside clients that never read what they asked for, and without them.
 
-    The promise is about clients that have stalled. As they come they are answered like all others, which takes its
-    time; the second row is a story that is asked for in that moment.
+    They have stalled: each has more to be sent than its sockets take. They come at the moment the story is asked for,
+    with the same wish. They follow the story itself, having come before the one that reads it.
     """
     path, body = _asked(0, **_settings(writer, LONG_TOKENS, forced=True))
-    job = json.loads(server.ask([(path, body | {"n": LONG_STORIES})], accept="application/json")[0])["job"]
-    answer = len(server.read(f"/api/jobs/{job}/events"))  # when it is written
+    other = _job(server, path, body | {"n": LONG_STORIES})
+    answer = len(server.read(other))  # when it is written
     times = -(-LONG_ANSWER // answer)
-    asked = _asked(1, **_settings(writer, 2 * tokens, forced=True))
+    asked = _asked(1, **_settings(writer, tokens, forced=True))
 
     def good() -> tuple[float, float]:
         return _timed(lambda: server.ask([asked]), lambda: server.cpu_seconds)
 
-    without, coming, beside, stalled = [], [], [], clients
-    for turn in range(max(5, 2 * rounds + 1)):
-        server.wait_idle()
-        if turn % 2:
-            without.append(good())
-        with server.never_reading(clients, f"/api/jobs/{job}/events", times=times):
-            coming.append(good())
-            server.wait_idle()
-            beside.append(good())
-            stalled = min(stalled, server.stalled(times * answer))
-        server.wait_idle()
-        if not turn % 2:
-            without.append(good())
+    def followed(by: int) -> tuple[float, float]:
+        def follow() -> None:
+            job = _job(server, *asked)
+            leaving.enter_context(server.never_reading(by, job))
+            server.read(job)
 
+        with ExitStack() as leaving:
+            return _timed(follow, lambda: server.cpu_seconds)
+
+    taken: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    stalled = clients
+    for _ in range(max(7, 2 * rounds + 1)):
+        server.wait_idle()
+        taken["alone"].append(good())
+        with server.never_reading(clients, other, times=times):
+            taken["coming"].append(good())
+            server.wait_idle()
+            taken["beside"].append(good())
+            stalled = min(stalled, server.stalled(times * answer))
+        for name, by in (("read", 0), ("followed", clients)):
+            server.wait_idle()
+            taken[name].append(followed(by))
+
+    name = f"CPU time of a story / without {clients} clients that never read"
+    note = f"{1000 * min(cpu for cpu, _ in taken['alone']):.0f} ms without"
     if stalled < clients:
         why = f"only {stalled} of {clients} clients had more to be sent than their sockets take"
-        yield unmeasured_row("CPU time of a story beside clients that never read", why, at_most=1.1)
-        return
-    alone = 1000 * min(each for each, _ in without)
-    name = f"CPU time of a story beside {clients} clients that never read / without"
-    yield _row(name, beside, without, f"all {clients} have stalled; {alone:.0f} ms of CPU without", at_most=1.1)
-    yield _row(f"the same as {clients} such clients come / without", coming, without, "answering them is in it")
+        yield unmeasured_row(f"{name}, and have stalled", why, at_most=1.1)
+    else:
+        yield _row(f"{name}, and have stalled", taken["beside"], taken["alone"], note, at_most=1.1)
+    yield _row(f"{name}, as they come", taken["coming"], taken["alone"], note, at_most=1.1)
+    yield _row(f"{name}, and follow it", taken["followed"], taken["read"], note, at_most=1.1)
+
+
+def _job(server: StoryServer, path: str, value: dict[str, Any]) -> str:
+    """Where the events of a story that was asked for are told."""
+    return f"/api/jobs/{json.loads(server.ask([(path, value)], accept='application/json')[0])['job']}/events"
 
 
 def _rewrite(writer: StoryWriter, tokens: int, rounds: int) -> BenchRow:

@@ -92,7 +92,7 @@ class StoryServer:
         return asyncio.run(self._ask_all(asked, at_once or len(asked), accept))
 
     @contextmanager
-    def never_reading(self, clients: int, path: str, *, times: int) -> Iterator[None]:
+    def never_reading(self, clients: int, path: str, *, times: int = 1) -> Iterator[None]:
         """Clients that ask for a path so many times and read no answer; at the end the server has let go of them."""
         request = f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode()
         sockets = []

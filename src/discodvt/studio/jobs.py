@@ -4,17 +4,18 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from discodvt.web.access import HttpError
+from discodvt.web.lane import Lane
 
 KEPT_SECONDS = 300.0
 MOST_KEPT = 1_000
 PING_SECONDS = 15.0
 MOST_AT_ONCE = 250  # events of one send, about 35 KB
-SENDS = 500  # a second to all readers together: many of them get more in each, and the model keeps its time
+SEND_COST = 0.03  # CPU seconds of writing for which one who follows is sent to
 ENDS = ("stopped", "error", "chosen")
 
 
@@ -28,23 +29,6 @@ class Event(NamedTuple):
         return f"id: {number}\nevent: {self.name}\ndata: {json.dumps(self.data, ensure_ascii=False)}\n\n".encode()
 
 
-class _Readers:
-    """How many clients wait for events now; not those that do not read, whose sockets are full."""
-
-    count = 0
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        self.count += 1
-        try:
-            yield
-        finally:
-            self.count -= 1
-
-
-_readers = _Readers()
-
-
 class Job:
     """Lives in the event loop; only `Scribe` adds to it, or an `Errand` to one of its own."""
 
@@ -54,7 +38,8 @@ class Job:
         self.events: list[Event] = []
         self._as_sse: list[bytes] = []  # those that a reader has asked for, written once for all readers
         self.ended_at: float | None = None
-        self._grown, self._ended = asyncio.Event(), asyncio.Event()
+        self._grown = asyncio.Event()
+        self._lane: Lane | None = None  # of those who follow it
         self.source: Job | None = None  # of an errand: the job whose events it passes on
         self.project: str | None = None  # where its stories are kept
         self.about: dict[str, Any] = {}  # for a page that comes to it later
@@ -66,48 +51,47 @@ class Job:
             self.open -= 1
         if event.name in ENDS or not self.open:
             self.ended_at = self.ended_at or time.monotonic()
-            self._ended.set()
+            if self._lane is not None:
+                self._lane.hurry(self.id)
         self._grown.set()
         self._grown = asyncio.Event()
 
-    async def batches(self, after: int = 0) -> AsyncIterator[tuple[int, list[Event]]]:
-        """The events behind `after` as they come, what is there at a time; none where long nothing came."""
-        while True:
-            if found := self.events[after : after + MOST_AT_ONCE]:
-                yield after, found
-                after += len(found)
-            elif self.ended_at is not None:
-                return
-            else:
-                try:
-                    async with asyncio.timeout(PING_SECONDS):
-                        await self._grown.wait()
-                except TimeoutError:
-                    yield after, []
+    async def grown(self, after: int) -> bool:
+        """Wait for events behind `after`; False where long nothing came."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PING_SECONDS):
+                while len(self.events) <= after and self.ended_at is None:
+                    await self._grown.wait()
+        return len(self.events) > after
+
+    def told(self, after: int) -> bool:
+        """Whether nothing comes behind `after` any more."""
+        return self.ended_at is not None and len(self.events) <= after
 
     async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, Event] | None]:
         """Events one by one with their numbers; None where long nothing came."""
-        async for first, found in self.batches(after):
-            if not found:
+        while not self.told(after):
+            if not await self.grown(after):
                 yield None
-            for number, event in enumerate(found, first + 1):
-                yield number, event
+            for event in self.events[after:]:
+                after += 1
+                yield after, event
 
-    async def as_sse(self, after: int = 0) -> AsyncIterator[bytes]:
-        """Events as a client reads them. One that is behind gets much in one piece: that is what a send costs."""
-        batches = self.batches(after)
-        while True:
-            with _readers.one():
-                batch = await anext(batches, None)
-            if batch is None:
-                return
-            first, found = batch
-            known, end = len(self._as_sse), first + len(found)
+    async def as_sse(self, after: int = 0, *, lane: Lane | None = None) -> AsyncIterator[bytes]:
+        """Events as a client reads them. One that is behind gets much in one piece: that is what a send costs.
+
+        Whoever asked for the story is told at once; others follow it in a lane, but for its end.
+        """
+        self._lane = lane or self._lane
+        while not self.told(after):
+            writing = self.ended_at is None
+            grown = await self.grown(after)
+            if lane is not None and not (writing and self.ended_at is not None):
+                await lane.turn(self.id, SEND_COST)
+            known, end = len(self._as_sse), min(len(self.events), after + MOST_AT_ONCE)
             self._as_sse += [event.as_sse(known + n) for n, event in enumerate(self.events[known:end], 1)]
-            yield b"".join(self._as_sse[first:end]) or b": ping\n\n"
-            with _readers.one(), suppress(TimeoutError):
-                async with asyncio.timeout(_readers.count / SENDS):
-                    await self._ended.wait()  # the end is told at once
+            yield b"".join(self._as_sse[after:end]) if grown else b": ping\n\n"
+            after = end
 
 
 class Jobs:

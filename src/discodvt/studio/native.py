@@ -1,7 +1,7 @@
 """Routes under `/api`. Places of a plan are counted from 0; what is not known is refused with its name."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from statistics import fmean
 from typing import Annotated, Any, TypeVar
 
@@ -14,6 +14,7 @@ from discodvt.errors import BadRequest
 from discodvt.studio.jobs import Job, Jobs
 from discodvt.studio.scribe import Scribe
 from discodvt.web.access import HttpError
+from discodvt.web.lane import Lane
 from discodvt.writing import Request, SamplingParams
 from discodvt.writing.control import alternatives
 from discodvt.writing.dictionary import CodeDictionary
@@ -79,8 +80,8 @@ def sampling_params(settings: Mapping[str, Any]) -> SamplingParams:
     return SamplingParams(**settings)
 
 
-def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
-    """The native routes of one writer."""
+def routes(scribe: Scribe, jobs: Jobs, lane: Lane) -> APIRouter:
+    """The native routes of one writer; those who follow a job that another began are told in the lane."""
     router, writer = APIRouter(prefix="/api"), scribe.writer
     dictionary = CodeDictionary.of(writer.directory)
 
@@ -154,7 +155,7 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
         job = jobs.get(id)
         if not (last_event_id.isascii() and last_event_id.isdigit() and int(last_event_id) <= len(job.events)):
             raise BadRequest("`last-event-id`: no number of an event of this job", "last-event-id")
-        return _stream(job, int(last_event_id))
+        return _stream(job, job.as_sse(int(last_event_id), lane=lane))
 
     @router.delete("/jobs/{id}")
     async def stop(id: str, request: HttpRequest) -> dict[str, Any]:
@@ -176,9 +177,9 @@ async def read_back(scribe: Scribe, work: Callable[[], T]) -> T:
 def started(job: Job, accept: str) -> Response:
     """Where to follow a job; its events at once where the client accepts them."""
     if "text/event-stream" in accept:
-        return _stream(job, 0)
+        return _stream(job, job.as_sse())
     return JSONResponse({"job": job.id}, 202, headers={"location": f"/api/jobs/{job.id}/events"})
 
 
-def _stream(job: Job, after: int) -> StreamingResponse:
-    return StreamingResponse(job.as_sse(after), media_type="text/event-stream", headers={"x-job": job.id})
+def _stream(job: Job, events: AsyncIterator[bytes]) -> StreamingResponse:
+    return StreamingResponse(events, media_type="text/event-stream", headers={"x-job": job.id})

@@ -1,7 +1,7 @@
 """The thread that owns the model: it steps the batch that all requests share, and runs other work between two steps.
 
 Engines set switches of PyTorch while they compute, so nothing else may. What has grown in a step is handed to the event
-loop once a step; of each story at most `DELTAS` times a second, of all together about as often as readers are sent to.
+loop once a step; of each story at most `DELTAS` times a second, of all together `SENDS` times.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from discodvt.stored_weights import writer_hash
-from discodvt.studio.jobs import SENDS, Event, Job
+from discodvt.studio.jobs import Event, Job
 from discodvt.web.access import HttpError
 from discodvt.writing import Request, SamplingParams, StoryStream, StoryWriter
 from discodvt.writing.story_batch import StoryDraft
@@ -21,6 +21,7 @@ from discodvt.writing.story_batch import StoryDraft
 ROWS = 64
 MOST_WAITING = 256
 DELTAS = 30.0
+SENDS = 500.0
 T = TypeVar("T")
 
 
@@ -98,6 +99,7 @@ class Scribe:
         self._batch = writer.batch(rows)
         self._limit = rows + MOST_WAITING
         self._growing: dict[StoryDraft, _Growing] = {}
+        self._spent = 0.0
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="scribe", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -106,6 +108,11 @@ class Scribe:
     def writing(self) -> int:
         """Stories that are not done."""
         return len(self._growing)
+
+    @property
+    def written(self) -> float | None:
+        """CPU seconds spent so far; None while no story is written."""
+        return self._spent if self._growing else None
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -195,6 +202,7 @@ class Scribe:
                 del self._growing[draft]
         if events:
             self._deliver(events)
+        self._spent = time.thread_time()
 
     def _fail(self, error: Exception) -> None:
         """A fault of ours ends all jobs, and the server goes on with an empty batch."""

@@ -13,6 +13,7 @@
 | `strict_json.py` | what JSON is taken: no NaN, no deep nesting, no endless numbers |
 | `shell.py` | the ASGI middleware that asks both, limits and reads bodies, and adds the security headers |
 | `application.py` | FastAPI with typed errors; pages from a fixed table of names |
+| `lane.py` | which of those who can wait is next, and when |
 | `server.py` | the socket, timeouts for slow clients, the browser |
 
 Raise `HttpError` (or `BadRequest`, which becomes 400) in a route. The shell answers `/api/health` itself. FastAPI and

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from discodvt.errors import BadRequest, DiscoError
 from discodvt.web.access import Access, HttpError
+from discodvt.web.lane import Lane
 from discodvt.web.shell import MOST_BODY_BYTES, App, Shell, error_json, status_of
 
 if TYPE_CHECKING:
@@ -49,10 +50,15 @@ def make_app(title: str, *, openapi_url: str | None = None, **settings: Any) -> 
 
 
 def in_shell(
-    app: App, access: Access, *, trusted_types: str = "'none'", most_body_bytes: int = MOST_BODY_BYTES
+    app: App,
+    access: Access,
+    *,
+    trusted_types: str = "'none'",
+    most_body_bytes: int = MOST_BODY_BYTES,
+    lane: Lane | None = None,
 ) -> Shell:
     """The application as it is served. `trusted_types` names the policies a page may make (lit-html)."""
-    return Shell(app, access, trusted_types=trusted_types, most_body_bytes=most_body_bytes)
+    return Shell(app, access, trusted_types=trusted_types, most_body_bytes=most_body_bytes, lane=lane)
 
 
 def add_files(app: "FastAPI", package: str, files: Mapping[str, str]) -> None:

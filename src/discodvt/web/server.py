@@ -3,7 +3,7 @@
 uvicorn itself waits for ever for the head of a request and for a client to read. Here a head has `HEAD_SECONDS`; a
 client that does not take `SEND_BYTES`, or what is left, in `SEND_SECONDS` is dropped, and the application hears that it
 left. As much is kept for it by the kernel: one that never reads costs a send or two. Bodies have their time in
-`shell.py`.
+`shell.py`. Where the application has a lane, requests that only read wait in it, before anything is parsed.
 """
 
 import errno
@@ -15,14 +15,14 @@ import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discodvt.errors import BadRequest
-from discodvt.web.access import Access, new_token
+from discodvt.web.access import MOST_HEADER_BYTES, Access, new_token
 from discodvt.web.application import need_web
-from discodvt.web.shell import App
+from discodvt.web.lane import Lane
+from discodvt.web.shell import Shell
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -32,11 +32,12 @@ HEAD_SECONDS = 10.0
 SEND_SECONDS = 30.0
 MOST_CONNECTIONS = 256
 SHUTDOWN_SECONDS = 3
+READ_COST = 0.1  # CPU seconds of writing for which a request that only reads is answered
 SEND_BYTES = 32 * 1024  # Linux keeps twice that for a connection; unasked it keeps megabytes
 
 
 def serve(
-    make: Callable[[Access], App],
+    make: Callable[[Access], Shell],
     access: Access,
     *,
     announce: Callable[[str], None],
@@ -110,13 +111,13 @@ def bind(access: Access) -> socket.socket:
     return listening
 
 
-def make_server(app: App, *, head_seconds: float = HEAD_SECONDS, send_seconds: float = SEND_SECONDS) -> "Server":
+def make_server(app: Shell, *, head_seconds: float = HEAD_SECONDS, send_seconds: float = SEND_SECONDS) -> "Server":
     """A uvicorn server that logs no requests and drops slow clients."""
     from uvicorn import Config, Server
 
     config = Config(
         app,
-        http=patient_protocol(head_seconds, send_seconds),
+        http=patient_protocol(head_seconds, send_seconds, app.lane),
         ws="none",
         loop="asyncio",
         log_config=None,
@@ -130,9 +131,8 @@ def make_server(app: App, *, head_seconds: float = HEAD_SECONDS, send_seconds: f
     return Server(config)
 
 
-@cache
-def patient_protocol(head_seconds: float, send_seconds: float) -> type[Any]:
-    """uvicorn's HTTP protocol with a limit to its patience."""
+def patient_protocol(head_seconds: float, send_seconds: float, lane: Lane | None) -> type[Any]:
+    """uvicorn's HTTP protocol with a limit to its patience, and a lane for those who can wait."""
     import asyncio
 
     import h11
@@ -141,6 +141,7 @@ def patient_protocol(head_seconds: float, send_seconds: float) -> type[Any]:
     class PatientProtocol(H11Protocol):
         head_timer: asyncio.TimerHandle | None = None
         send_timer: asyncio.TimerHandle | None = None
+        waits = False  # in the lane
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -149,10 +150,34 @@ def patient_protocol(head_seconds: float, send_seconds: float) -> type[Any]:
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            if self.conn.their_state is not h11.IDLE:
+            if self.waits or self.conn.their_state is not h11.IDLE:
                 self._stop_head_timer()
             elif self.head_timer is None:  # the head of the next request on this connection has begun
                 self.head_timer = self.loop.call_later(head_seconds, self.transport.abort)
+
+        def handle_events(self) -> None:
+            come, _ = self.conn.trailing_data
+            if self.waits:
+                if len(come) > MOST_HEADER_BYTES:  # more than it waits with
+                    self.flow.pause_reading()
+                return
+            if lane is not None and self.conn.their_state is h11.IDLE:
+                head, whole, _ = come.partition(b"\r\n\r\n")
+                if whole and head.startswith(b"GET "):
+                    self.waits = True
+                    self._unset_keepalive_if_required()
+                    path = head.split(b" ", 2)[1].partition(b"?")[0]
+                    lane.add(path.decode("latin-1"), self._answer_reading, first=True)
+                    return
+            super().handle_events()
+
+        def _answer_reading(self) -> float:
+            self.waits = False
+            if self.transport.is_closing():
+                return 0.0
+            self.flow.resume_reading()
+            super().handle_events()
+            return READ_COST
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_head_timer()

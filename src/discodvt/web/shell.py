@@ -12,6 +12,7 @@ from typing import Any
 
 from discodvt.errors import BadRequest
 from discodvt.web.access import HEALTH, Access, HttpError, tokens_in
+from discodvt.web.lane import Lane
 from discodvt.web.strict_json import parse_json
 
 Message = MutableMapping[str, Any]
@@ -68,11 +69,13 @@ class Shell:
         trusted_types: str = "'none'",
         most_body_bytes: int = MOST_BODY_BYTES,
         body_seconds: float = BODY_SECONDS,
+        lane: Lane | None = None,
     ) -> None:
         self.app = app
         self.access = access
         self.most_body_bytes = most_body_bytes
         self.body_seconds = body_seconds
+        self.lane = lane  # where requests that only read wait
         policy = POLICY | {"trusted-types": trusted_types}
         self.headers = {
             "content-security-policy": "; ".join(f"{name} {value}" for name, value in policy.items()),

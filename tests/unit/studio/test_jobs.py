@@ -3,8 +3,11 @@
 import asyncio
 from itertools import islice
 
+import pytest
+
 from discodvt.studio import jobs
-from discodvt.studio.jobs import MOST_AT_ONCE, Event, Job
+from discodvt.studio.jobs import MOST_AT_ONCE, SEND_COST, Event, Job
+from discodvt.web.lane import Lane
 
 
 def written(count: int, *, done: bool = True) -> Job:
@@ -64,60 +67,68 @@ def test_a_reader_of_a_silent_job_is_pinged(monkeypatch):
     asyncio.run(follow())
 
 
-def test_many_readers_are_sent_to_no_oftener_than_few(monkeypatch):
-    monkeypatch.setattr(jobs, "SENDS", 200)
-
-    async def follow(readers: int) -> int:
-        job, sends = Job(1), []
-
-        async def read_all() -> None:
-            async for piece in job.as_sse():
-                sends.append(piece)
-
-        following = [asyncio.ensure_future(read_all()) for _ in range(readers)]
-        for number in range(100):
-            job.add(Event("text", {"delta": str(number)}))
-            await asyncio.sleep(0.005)
-        job.add(Event("done", {}))
-        await asyncio.gather(*following)
-        assert b"".join(sends).count(b"event: done") == readers
-        return len(sends)
-
-    one, many = asyncio.run(follow(1)), asyncio.run(follow(50))
-    assert one > 30
-    assert many < 4 * one + 2 * 50  # it would be 50 times as many; each has a first send and a last
-    assert jobs._readers.count == 0
+@pytest.fixture
+def no_patience(monkeypatch):
+    """Turns are paid for by writing alone."""
+    monkeypatch.setattr("discodvt.web.lane.PATIENCE", 1e9)
 
 
-def test_readers_that_do_not_read_do_not_slow_those_that_do(monkeypatch):
-    monkeypatch.setattr(jobs, "SENDS", 1)
-
+@pytest.mark.usefixtures("no_patience")
+def test_those_who_follow_are_told_as_the_lane_lets_them_and_lose_nothing():
     async def follow() -> None:
-        job = written(1, done=False)
-        stalled = [job.as_sse() for _ in range(50)]
-        for each in stalled:
-            await anext(each)  # and no more
-        assert jobs._readers.count == 0
-        for each in stalled:
-            await each.aclose()
+        spent: list[float | None] = [0.0]
+        job, lane = Job(1), Lane(lambda: spent[0])
+        sends: list[list[bytes]] = [[] for _ in range(50)]
+
+        async def read_all(into: list[bytes]) -> None:
+            async for piece in job.as_sse(lane=lane):
+                into.append(piece)
+
+        following = [asyncio.ensure_future(read_all(into)) for into in sends]
+        for number in range(30):
+            job.add(Event("text", {"delta": str(number)}))
+            spent[0] = number * SEND_COST  # what one send costs
+            await asyncio.sleep(0.012)
+        assert 1 <= sum(map(len, sends)) <= 30
+        job.add(Event("done", {}))
+        spent[0] = None  # nothing is written any more
+        await asyncio.wait_for(asyncio.gather(*following), 10)
+        assert {b"".join(each) for each in sends} == {
+            b"".join(event.as_sse(number) for number, event in enumerate(job.events, 1))
+        }
 
     asyncio.run(follow())
-    assert jobs._readers.count == 0
 
 
-def test_the_end_is_told_at_once(monkeypatch):
-    monkeypatch.setattr(jobs, "SENDS", 0.001)
-
+@pytest.mark.usefixtures("no_patience")
+def test_whoever_asked_for_the_story_does_not_wait_for_those_who_follow_it():
     async def follow() -> None:
-        job = written(1, done=False)
+        job, lane = written(1, done=False), Lane(lambda: 0.0)  # no turn but the first
+        others = [asyncio.ensure_future(anext(job.as_sse(lane=lane))) for _ in range(50)]
+        await asyncio.sleep(0.05)
+        assert sum(each.done() for each in others) == 1
         pieces = job.as_sse()
-        await anext(pieces)
-        last = asyncio.ensure_future(anext(pieces))
-        await asyncio.sleep(0.01)
-        job.add(Event("text", {"delta": "a"}))
-        await asyncio.sleep(0.01)
-        assert not last.done()
+        assert (await asyncio.wait_for(anext(pieces), 10)).startswith(b"id: 1\n")
         job.add(Event("done", {}))
-        assert (await asyncio.wait_for(last, 10)).count(b"\n\n") == 2
+        assert (await asyncio.wait_for(anext(pieces), 10)).startswith(b"id: 2\n")
+        for each in others:
+            each.cancel()
+
+    asyncio.run(follow())
+
+
+@pytest.mark.usefixtures("no_patience")
+def test_the_end_is_told_at_once_to_all_who_follow():
+    async def follow() -> None:
+        job, lane = written(1, done=False), Lane(lambda: 0.0)  # no turn but the first
+        streams = [job.as_sse(lane=lane) for _ in range(3)]
+        first = [asyncio.ensure_future(anext(each)) for each in streams]
+        await asyncio.sleep(0.05)
+        assert [each.done() for each in first] == [True, False, False]  # two wait in the lane
+        second = asyncio.ensure_future(anext(streams[0]))  # and one for something to be told
+        await asyncio.sleep(0.05)
+        job.add(Event("done", {}))
+        await asyncio.wait_for(asyncio.gather(*first, second), 10)
+        assert [each.result().count(b"event: done") for each in (first[1], first[2], second)] == [1, 1, 1]
 
     asyncio.run(follow())

@@ -18,7 +18,8 @@ from unit.web.asking import raw, running
 from discodvt.errors import BadRequest
 from discodvt.web.access import Access, make_access
 from discodvt.web.application import in_shell, make_app
-from discodvt.web.server import SEND_BYTES, TOKEN, address_of, bind, kept_token, serve
+from discodvt.web.lane import Lane
+from discodvt.web.server import READ_COST, SEND_BYTES, TOKEN, address_of, bind, kept_token, serve
 
 HEAD = b"GET /api/small HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
 QUICK = {"head_seconds": 0.5, "send_seconds": 0.5}
@@ -260,3 +261,79 @@ def get_status(address: str) -> int:
     with closing(HTTPConnection("127.0.0.1", int(address.rstrip("/").split(":")[-1]), timeout=10)) as connection:
         connection.request("GET", "/api/health")
         return connection.getresponse().status
+
+
+def test_requests_that_only_read_wait_for_stories_and_others_do_not(monkeypatch):
+    monkeypatch.setattr("discodvt.web.lane.PATIENCE", 1e9)
+    app = make_app("test")
+    asked, writing = [], [0.0]
+
+    @app.get("/api/read/{name}")
+    def read(name: str) -> str:
+        asked.append(name)
+        return name
+
+    @app.post("/api/write")
+    def write() -> str:
+        return "written"
+
+    bare = make_access()
+    shell = in_shell(app, bare, lane=Lane(lambda: writing[0]))
+    with running(shell, bare, **QUICK) as access:
+
+        def connected(head: str) -> socket.socket:
+            found = socket.create_connection(("127.0.0.1", access.port), timeout=10)
+            found.sendall(f"{head} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n".encode())
+            return found
+
+        def ended(waiting: socket.socket) -> bytes:
+            with closing(waiting):
+                return b"".join(iter(lambda: waiting.recv(65536), b""))
+
+        with connected("GET /api/read/first") as first:
+            first.sendall(b"\r\n")
+            assert ended(first).endswith(b'"first"')
+        waiting = []
+        for _ in range(3):  # one after the other into the lane
+            waiting.append(connected("GET /api/read/same"))
+            waiting[-1].sendall(b"\r\n")
+            time.sleep(0.05)
+        post = connected("POST /api/write")
+        post.sendall(b"content-type: application/json\r\ncontent-length: 2\r\n\r\n{}")
+        assert ended(post).endswith(b'"written"')
+        time.sleep(2 * QUICK["head_seconds"])  # their heads are here: they are not dropped
+        assert asked == ["first"]
+        writing[0] += READ_COST
+        assert ended(waiting.pop()).endswith(b'"same"')  # who came last
+        assert asked == ["first", "same"]
+        slow = connected("GET /api/read/slow")  # half a head has its time, as ever
+        assert ended(slow) == b""
+        waiting.pop().close()
+        writing[0] += READ_COST
+        assert ended(waiting.pop()).endswith(b'"same"')  # whoever left costs no turn
+        assert asked == ["first", "same", "same"]
+
+
+def test_requests_sent_one_behind_the_other_wait_each(monkeypatch):
+    monkeypatch.setattr("discodvt.web.lane.PATIENCE", 1e9)
+    app = make_app("test")
+    asked, writing = [], [0.0]
+
+    @app.get("/api/read")
+    def read() -> str:
+        asked.append(1)
+        return "read"
+
+    bare = make_access()
+    with (
+        running(in_shell(app, bare, lane=Lane(lambda: writing[0])), bare, **QUICK) as access,
+        socket.create_connection(("127.0.0.1", access.port), timeout=10) as connection,
+    ):
+        connection.sendall(b"GET /api/read HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3)
+        for count in (1, 2, 3):
+            found = b""
+            while not found.endswith(b'"read"'):
+                found += connection.recv(65536)
+            time.sleep(0.1)
+            assert len(asked) == count
+            writing[0] += READ_COST

@@ -11,6 +11,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 
 import psutil
@@ -54,6 +56,22 @@ if __name__ == "__main__":
     with open_executor(Place("ray:" + sys.argv[1])) as executor:
         for shard, result in run_shards(executor, poison.square, range(8), name="<{}>".format):
             print(shard, result, flush=True)
+"""
+
+OWN = """
+import json, os, time
+from discodvt.executors import Place, open_executor, run_shards
+
+def tell(number):
+    begin = time.time()
+    time.sleep(0.1)
+    return {"nice": os.nice(0), "preload": os.environ.get("LD_PRELOAD"), "begin": begin, "end": time.time()}
+
+if __name__ == "__main__":
+    import own
+    with open_executor(Place("ray", workers=1)) as executor:
+        for shard, told in run_shards(executor, own.tell, range(4), name=str):
+            print(json.dumps(told), flush=True)
 """
 
 
@@ -218,6 +236,21 @@ def test_generate_and_evaluate_end_in_the_bytes_of_one_process(
     done = ended(on(cluster, *scores, there / "scores"))
     assert done.returncode == 0, done.stderr
     assert contents(there) == contents(here)
+
+
+def test_a_cluster_started_for_the_run(tmp_path: Path) -> None:
+    """Its workers run so many at a time, each as a local process would: in our priority and environment."""
+    (tmp_path / "own.py").write_text(OWN)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with tempfile.TemporaryDirectory(prefix="ray-") as place:  # short: sockets are in it; no other cluster's are
+        given = {"PYTHONPATH": path, "RAY_TMPDIR": place, "RAY_ADDRESS": "", "LD_PRELOAD": "libm.so.6"}
+        environment = {name: value for name, value in os.environ.items() if name != "RAY_worker_niceness"} | given
+        words = [sys.executable, tmp_path / "own.py"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(each["nice"], each["preload"]) for each in told] == [(os.nice(0), "libm.so.6")] * 4
+    assert all(before["end"] <= after["begin"] for before, after in pairwise(sorted(told, key=itemgetter("begin"))))
 
 
 def test_a_poisonous_shard_is_named_after_three_tries(cluster: Cluster) -> None:

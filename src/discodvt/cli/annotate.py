@@ -34,6 +34,9 @@ def annotate(
         raise BadRequest("give either CORPUS OUT, or --show FILE, or --selftest FILE.conllu")
     if html is not None and show is None:
         raise BadRequest("--html needs --show FILE")
+    from discodvt.discourse import parsers
+
+    parsers.only_bundled = parser == "bundled"
     if selftest is not None:
         _selftest(selftest, (parser, language), as_json=json)
     elif show is not None:

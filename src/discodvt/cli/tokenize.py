@@ -13,10 +13,10 @@ def tokenize(
     recipe: Recipe,
     out: Annotated[Path, typer.Argument(help="Directory for the tokens.")],
     set_: Set = None,
+    overwrite: Overwrite = False,
     workers: Workers = None,
     on: On = "local",
     resources: Resources = "",
-    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Turn the corpus of a recipe into tokens, once for all runs and processes that read it.

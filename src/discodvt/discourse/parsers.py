@@ -9,6 +9,7 @@ Each library is imported when its parser is opened.
 """
 
 import json
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
@@ -34,6 +35,8 @@ _CORENLP_PROPERTIES = {
     "outputFormat": "json",
     "ssplit.newlineIsSentenceBreak": "two",
 }
+
+only_bundled = False  # set by processes that do nothing but annotate with it: then spaCy need not load PyTorch
 
 
 class Parser(Protocol):
@@ -127,6 +130,8 @@ class SpacyParser:
 
 
 def _load_spacy(source: str) -> "Pipeline":
+    if only_bundled:
+        _import_spacy_alone()
     import spacy
 
     try:
@@ -138,6 +143,16 @@ def _load_spacy(source: str) -> "Pipeline":
         raise BadRequest(
             f"spaCy pipeline {source!r} cannot be opened: {first} Install it or give its directory"
         ) from None
+
+
+def _import_spacy_alone() -> None:
+    """Without PyTorch, which spaCy loads where it is installed: two thirds of the time to start, and 180 MB."""
+    if "spacy" not in sys.modules and "torch" not in sys.modules:
+        sys.modules["torch"] = None  # type: ignore[assignment]  # to import it is an ImportError, as spaCy expects
+        try:
+            import spacy  # noqa: F401
+        finally:
+            del sys.modules["torch"]
 
 
 class StanzaParser:

@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -92,11 +92,22 @@ def _for_workers() -> Iterator[None]:
 
     They share the cores between them; an interrupt of the terminal reaches them too, but their parent answers it.
     """
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
     masked = hasattr(signal, "pthread_sigmask")  # not on Windows
     if masked:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with environment(dict.fromkeys(THREADS, "1")):
+            yield
+    finally:
+        if masked:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Variables that processes started in the block take over."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
@@ -105,8 +116,6 @@ def _for_workers() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-        if masked:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _begin(parent: int) -> None:

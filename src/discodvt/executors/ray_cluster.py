@@ -5,6 +5,7 @@ same paths. Results come back through the object store, a few at a time, and are
 """
 
 import logging
+import math
 import os
 import pickle
 import socket
@@ -12,11 +13,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from discodvt.errors import BadRequest, WorkFailed
+from discodvt.executors.local import environment
 from discodvt.resumable import library_versions
 
 SECONDS_TO_ANSWER = 5.0
 AHEAD = 2  # tasks under way for each that can run: the next is there when one ends
 _RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
+_SETTINGS = {  # of a cluster that is started for a run, where the environment says nothing else
+    "RAY_worker_niceness": "0",  # Ray's 15 gives way to all else
+    "RAY_enable_metrics_collection": "0",  # without a dashboard nobody reads them
+    "RAY_task_events_report_interval_ms": "0",
+}
 
 
 class RayCluster:
@@ -29,17 +36,14 @@ class RayCluster:
             raise BadRequest("Ray is not installed; pip install 'discodvt[ray]'") from None
         if address is not None and address != "auto":
             _knock(address)
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ.setdefault("RAY_worker_niceness", "0")  # of a cluster started here; Ray's 15 gives way to all else
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray will do, without a warning today
-        try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, include_dashboard=None)
-        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            place = f"ray:{address}" if address else "ray"
-            raise BadRequest(f"`on` {place}: cannot join the cluster ({_first_line(error)})", parameter="on") from None
         self._ray: Any = ray
         self._workers = workers
         self._need = {"cpus": 1.0} | dict(resources)
+        try:
+            self._own = self._join_or_start(address)
+        except Exception as error:  # Ray's own, Python's, and bare ones: a node that takes long to start
+            what = f"ray:{address}: cannot join the cluster" if address else "ray: cannot join or start a cluster"
+            raise BadRequest(f"`on` {what} ({_first_line(error)})", parameter="on") from None
         self._running: dict[Any, int] = {}
         own = {name: amount for name, amount in self._need.items() if name not in _RAY_NAMES}
         options: dict[str, Any] = {"num_cpus": self._need["cpus"], "num_gpus": self._need.get("gpus", 0)}
@@ -51,10 +55,35 @@ class RayCluster:
             self.close()
             raise BadRequest(f"`resources` {wanted}: the Ray cluster has no room for one such task", "resources")
 
+    def _join_or_start(self, address: str | None) -> bool:
+        """Whether a cluster was started, with our settings; one that was running keeps its own."""
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray will do, without a warning today
+        quiet = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+        if address is None and not os.environ.get("RAY_ADDRESS"):
+            with environment({name: value for name, value in _SETTINGS.items() if name not in os.environ}):
+                try:
+                    self._ray.init(num_cpus=self._cores(), resources={}, include_dashboard=False, **quiet)
+                    return True
+                except ValueError:  # one runs here, to which Ray takes no resources, not even {}
+                    pass
+        self._ray.init(address=address, **quiet)
+        return False
+
+    def _cores(self) -> int | None:
+        """Of a cluster of our own: no more than its workers need, which Ray starts all at once."""
+        if self._workers is None:
+            return None
+        return max(1, min(os.cpu_count() or 1, math.ceil(self._workers * self._need["cpus"])))
+
     @property
     def slots(self) -> int:
-        """What the cluster has room for now: nodes come and go."""
-        return self._workers or AHEAD * max(self._room(), 1)
+        """What the cluster has room for now (nodes come and go) and as many in line; with `workers` none in line where
+        the cluster would run them."""
+        if self._workers is not None and not (self._own and self._need["cpus"]):
+            return self._workers
+        room = max(self._room(), 1)
+        return AHEAD * room if self._workers is None or room <= self._workers else self._workers
 
     def _room(self) -> int:
         needed = {_RAY_NAMES.get(name, name): amount for name, amount in self._need.items() if amount}

@@ -1,6 +1,7 @@
 """Other parsers by option: CoreNLP over HTTP, Stanza's documents, spaCy pipelines; unknown ones are refused clearly."""
 
 import json
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -171,3 +172,20 @@ def test_stanza_is_opened_for_the_language(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "stanza", pipeline)  # type: ignore[arg-type]
     assert load_parser("stanza", GERMAN).language is GERMAN
     assert codes == ["de"]
+
+
+def test_the_program_annotates_without_pytorch(tmp_path: Path) -> None:
+    (tmp_path / "story.txt").write_text("Although the fox was tired, he walked on.")
+    code = """
+import subprocess
+import sys
+from discodvt.cli import main
+try:
+    main()
+finally:
+    print([name for name in ("spacy", "torch") if name in sys.modules], file=sys.stderr)
+"""
+    command = [sys.executable, "-c", code, "annotate", "--show", str(tmp_path / "story.txt"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["relations"] == ["although_arg2_arg1"]
+    assert done.stderr.strip() == "['spacy']"

@@ -11,7 +11,7 @@ story: .venv/story.ready
 	@$(BIN)/discodvt generate --show-plan --best-of 8 "$$PROMPT"
 
 test: .venv/dev.ready
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
 check: .venv/dev.ready
 	$(BIN)/ruff check .

@@ -1,10 +1,10 @@
 """What several tests share: the shared data folder beside the repository, one loaded annotator, one picture."""
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 import torch
@@ -12,6 +12,7 @@ import torch
 from discodvt.discourse import Annotator
 
 torch.set_num_threads(1)  # `make test` runs a process on every core
+os.environ["TOKENIZERS_PARALLELISM"] = "false"  # tests fork
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -31,7 +32,7 @@ def annotator() -> Annotator:
 
 @pytest.fixture(scope="session", autouse=True)
 def _curves_are_drawn_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A training in a test takes less time than its `training.png`: journals of the same figures share one picture.
+    """A training in a test takes less time than its `training.png`: all have that of the first.
 
     It is kept in a file, for the processes that tests fork.
     """
@@ -40,11 +41,9 @@ def _curves_are_drawn_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator
         return
     from discodvt.training import outputs, run
 
-    pictures = tmp_path_factory.mktemp("pictures")
+    kept = tmp_path_factory.mktemp("pictures") / "training.png"
 
     def plot(directory: Path) -> Path:
-        names = {name for line in outputs.read_metrics(directory / outputs.METRICS) for name in line}
-        kept = pictures / f"{crc32(' '.join(sorted(names)).encode())}.png"
         if not kept.exists():
             outputs.plot(directory).replace(kept)
         return Path(shutil.copy(kept, directory / "training.png"))

@@ -1,13 +1,22 @@
-"""The `discodvt` program in this process, as a user meets it; a process of its own would import for seconds."""
+"""The `discodvt` program as a user meets it, in this process or in one to be killed; a new one imports for seconds."""
 
+import multiprocessing
+import os
+import signal
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
+from multiprocessing.process import BaseProcess
+from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
+import psutil
 import pytest
 
+from discodvt import remote_lock
 from discodvt.cli import main
 
 Run = Callable[..., CompletedProcess[str]]
@@ -32,3 +41,58 @@ def refused(result: CompletedProcess[str], *words: str, code: int = 2) -> str:
     assert line.startswith("discodvt: ")
     assert [word for word in words if word not in line] == []
     return line
+
+
+class Started:
+    """`discodvt WORDS` in a process of its own, forked from the server of `discodvt grid`, which has all libraries.
+
+    Locks in a store are as quick to be taken for dead as in this process; a training may be killed after a step.
+    """
+
+    def __init__(self, log: Path, *words: object, kill_at: int | None = None, **environment: str) -> None:
+        from discodvt.experiments.grid_run import _context
+
+        self.log = log
+        locks = {name: value for name, value in vars(remote_lock).items() if name.startswith("SECONDS_")}
+        given = (tuple(map(str, words)), log, dict(os.environ) | environment, locks, kill_at)
+        self.process: BaseProcess = _context().Process(target=_work, args=given)
+        self.process.start()
+
+    def kill_when(self, ready: Callable[[], object]) -> None:
+        """SIGKILL as soon as something is there; what the program had started ends by itself."""
+        until = time.monotonic() + 600
+        while not ready():
+            assert self.process.is_alive(), self.log.read_text()
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        started = psutil.Process(self.process.pid).children(recursive=True)
+        self.process.kill()
+        assert self.end() == -signal.SIGKILL
+        assert psutil.wait_procs(started, timeout=60)[1] == []
+
+    def end(self) -> int | None:
+        """The exit code, or minus the signal that ended it."""
+        self.process.join(900)
+        return self.process.exitcode
+
+
+def _work(
+    words: tuple[str, ...], log: Path, environment: dict[str, str], locks: dict[str, float], kill_at: int | None
+) -> None:
+    from discodvt.experiments import grid_run
+    from discodvt.training import run as training
+
+    os.environ |= environment
+    vars(remote_lock).update(locks)
+    grid_run._context = lambda: multiprocessing.get_context("fork")  # of steps: there is nothing left to import
+    train = training.train
+
+    def until_killed(*given: Any, **named: Any) -> Iterator[Any]:
+        for event in train(*given, **named):
+            if event.kind == "step" and event.step == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield event
+
+    training.train = until_killed
+    training.plot = lambda directory: directory  # takes longer than a training of a test
+    grid_run.run_command(words, log, threads=1)

@@ -1,7 +1,7 @@
 """Long stories of a writer, written and measured: length and end, repetition, heroes that stay, fluency by quarter.
 
-usage: python recipes/nano/long_stories.py OUT [--model DIR] [--books FILE.jsonl.gz] [--prompts 20] [--words 2000]
-                                           [--seed 0] [--no-judge]
+usage: python recipes/nano/long_stories.py OUT [--model DIR] [--books FILE.jsonl.gz] [--prompts 20] [--skip 0]
+                                           [--words 2000] [--seed 0] [--no-judge]
 
 OUT is a directory. Writes the stories (`stories.jsonl`, by `discodvt generate --words`, to the first test prompts of
 titles.tsv without strange names), then measures them, then has each judged (`judge.sqlite`, see smollm.py); after every
@@ -73,7 +73,8 @@ def book_pieces(path: Path, words: int) -> list[str]:
 def write_stories(out: Path, titles: Mapping[str, Title], given: Namespace) -> list[dict[str, Any]]:
     """The stories of `discodvt generate`, which goes on where it was stopped."""
     prompts = [each.prompt for each in titles.values() if each.split == "test" and each.kind != STRANGE]
-    (out / "prompts.txt").write_text("".join(f"{each}\n" for each in prompts[: given.prompts]), encoding="utf-8")
+    chosen = prompts[given.skip : given.skip + given.prompts]
+    (out / "prompts.txt").write_text("".join(f"{each}\n" for each in chosen), encoding="utf-8")
     model = ["--model", given.model] if given.model else []
     words = ["generate", *model, "--prompts", out / "prompts.txt", "--words", given.words, "--seed", given.seed]
     command = [sys.executable, "-m", "discodvt", *map(str, words), "--output", str(out / "stories.jsonl")]
@@ -141,6 +142,7 @@ def main() -> None:
     parser.add_argument("--model", help="a writer; default: the storyteller that ships")
     parser.add_argument("--books", type=Path)
     parser.add_argument("--prompts", type=int, default=20)
+    parser.add_argument("--skip", type=int, default=0, help="prompts before these, as of another run")
     parser.add_argument("--words", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--no-judge", action="store_true")

@@ -10,9 +10,12 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def reader() -> Iterator[Reader]:
-    """A reader of pages; browser tests are skipped where there is no Chromium or no Playwright."""
+    """A reader of pages; browser tests are skipped where there is no Chromium or no Playwright.
+
+    Its event loop runs as long as it lives, and no other may run then: it ends with the module.
+    """
     playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright (pip install playwright)")
     program = next((path for name in NAMES if (path := shutil.which(name))), None)
     if program is None:

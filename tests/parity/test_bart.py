@@ -142,53 +142,6 @@ def test_one_length_is_enough(model, prior, capfd, kept, asked):
     assert "length" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("length", [1, 7, 8, 9, 16, 21])
-def test_right_padding_changes_nothing(model, length):
-    """Codes, latent, loss and every gradient of a story alone and beside a longer one."""
-    y, mask = stories(length, 37)
-    x, x_mask = prompts(5, 9)
-    noise = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(0))
-    results = []
-    for size in (length, 37):
-        model.zero_grad()
-        story, story_mask = y[:1, :size], mask[:1, :size]
-        codes = -(-size // 8)
-        reading = model.read(story, story_mask, temperature=0.7, noise=noise[:1, :codes])
-        prompt, prompt_mask = (x[:1], x_mask[:1]) if size > length else (x[:1, :5], x_mask[:1, :5])
-        hidden = model.decode(prompt, prompt_mask, story, reading.latent).last_hidden_state
-        labels = story.masked_fill(story_mask == 0, -100)
-        loss = model.summed_loss(hidden, labels)
-        loss.backward()
-        gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-        real = -(-length // 8)
-        assert (reading.codes[:, real:] == model.config.padding_code).all()
-        results.append((reading.codes[:, :real], reading.latent[:, :length].detach(), loss.detach(), gradients))
-    (codes, latent, loss, gradients), (codes_p, latent_p, loss_p, gradients_p) = results
-    assert torch.equal(codes, codes_p)
-    assert (codes < 16).all()
-    torch.testing.assert_close(latent, latent_p, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(loss, loss_p)
-    assert gradients.keys() == gradients_p.keys()
-    for name, gradient in gradients.items():
-        torch.testing.assert_close(gradients_p[name], gradient, atol=1e-4, rtol=1e-3, msg=name)
-
-
-def test_batched_equals_single(model):
-    y, mask = stories(37, 11, 24)
-    x, x_mask = prompts(9, 4, 6)
-    together = model.read(y, mask, temperature=0.5)
-    logits = model(x, x_mask, decoder_input_ids=y, decoder_latent=together.latent).logits
-    plans = model.plan(y, mask)
-    for row, (length, prompt) in enumerate([(37, 9), (11, 4), (24, 6)]):
-        alone = model.read(y[row : row + 1, :length], mask[row : row + 1, :length], temperature=0.5)
-        one = model(
-            x[row : row + 1, :prompt], x_mask[row : row + 1, :prompt],
-            decoder_input_ids=y[row : row + 1, :length], decoder_latent=alone.latent,
-        ).logits  # fmt: skip
-        torch.testing.assert_close(logits[row : row + 1, :length], one, atol=1e-5, rtol=1e-5)
-        assert torch.equal(plans[row : row + 1, : -(-length // 8)], alone.codes)
-
-
 def test_the_latent_of_known_codes_is_the_latent_they_were_read_with(model):
     y, mask = stories(37, 11)
     reading = model.read(y, mask)

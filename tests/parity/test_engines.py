@@ -12,6 +12,7 @@ from unit.writing.toy_writer import (
     save_causal_model,
     save_causal_writer,
     save_writer,
+    written,
 )
 
 from discodvt.checkpoints import Checkpoint
@@ -42,14 +43,6 @@ def saved(tmp_path_factory):
         return known[save, kind]
 
     return directory
-
-
-def written(writer: StoryWriter, requests: list[Request], params: SamplingParams, rows: int = 2) -> list[StoryDraft]:
-    batch = writer.batch(rows)
-    drafts = [batch.add(request, params) for request in requests]
-    while batch:
-        batch.step()
-    return drafts
 
 
 def symbols(drafts: list[StoryDraft], end: int) -> list[list[int]]:

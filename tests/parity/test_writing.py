@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer, BartForConditionalGeneration
-from unit.writing.toy_writer import save_bart, save_writer
+from unit.writing.toy_writer import save_bart, save_writer, written
 
 from discodvt.checkpoints import STORYTELLER
 from discodvt.data.subwords import as_input
 from discodvt.writing import Request, SamplingParams, StoryWriter
-from discodvt.writing.story_batch import StoryDraft
 
 PROMPTS = ("The fox who lost his hat", "Ann", "Once there was a very long prompt, and it went on and on, and on.")
 PLANS = ((3, 1, 4, 1, 5), (9, 2), (6, 5, 3, 5, 8, 9, 7, 9, 3, 2))
@@ -39,14 +38,6 @@ def ours(writer: StoryWriter, params: SamplingParams, plans=PLANS, rows: int = 2
     return [
         draft.symbols + [writer.generator_engine.end] * draft.ended for draft in written(writer, requests, params, rows)
     ]
-
-
-def written(writer: StoryWriter, requests: list[Request], params: SamplingParams, rows: int = 2) -> list[StoryDraft]:
-    batch = writer.batch(rows)
-    drafts = [batch.add(request, params) for request in requests]
-    while batch:
-        batch.step()
-    return drafts
 
 
 def theirs(model, tokenizer, prompt: str, plan=None, **settings) -> list[int]:

@@ -2,7 +2,7 @@
 
 import json
 import os
-import random
+import platform
 import signal
 import subprocess
 import sys
@@ -10,12 +10,12 @@ import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from program import refused, run
+from pipeline.toy_corpus import contents, make_corpus
+from program import Started, refused, run
 
 from discodvt.artefacts import open_stage, read_manifest
 from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, read_rows, write_rows
@@ -23,45 +23,7 @@ from discodvt.discourse import Annotator
 from discodvt.discourse.annotate_corpus import annotate_corpus
 from discodvt.errors import BadRequest, WorkFailed
 
-SENTENCES = (
-    "The fox ran home because he was late.",
-    "Although it rained, they played outside.",
-    "Then the owl laughed.",
-    "Mia found a ball and she gave it to Tom.",
-    "After they ate, the sun went down.",
-    "Tom was sad, so his mother sang a song.",
-    "It was a long day.",
-)
-
-
-def make_corpus(directory: Path, *, train: int, valid: int = 0, test: int = 0) -> Path:
-    rng = random.Random(1)
-    with open_stage(directory, "prepare", config={}) as stage:
-        for split, count in (("train", train), ("valid", valid), ("test", test)):
-            if count:
-                rows = (
-                    {"id": f"{split}-{n}", "prompt": "p", "story": " ".join(rng.choices(SENTENCES, k=4))}
-                    for n in range(count)
-                )
-                with stage.writing(f"{split}.parquet") as path:
-                    write_rows(path, rows, CORPUS_SCHEMA)
-        stage.finish()
-    return directory
-
-
 annotate = partial(run, "annotate")
-
-
-def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
-    """The command in a process of its own, which can be killed."""
-    command = [sys.executable, "-m", "discodvt", "annotate", *map(str, arguments)]
-    return subprocess.Popen(command, text=True, start_new_session=True, **options)
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()
-    }
 
 
 @pytest.fixture(scope="module")
@@ -102,28 +64,49 @@ def test_three_workers_write_what_one_writes(corpus: Path, undisturbed: Path, tm
     assert contents(tmp_path / "out") == contents(undisturbed)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_killed_and_rerun_gives_the_same_bytes(corpus: Path, undisturbed: Path, tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(("shards", "workers"), [(0, 1), (1, 2), (3, 1)])
+def test_killed_and_rerun_gives_the_same_bytes(
+    corpus: Path, undisturbed: Path, tmp_path: Path, shards: int, workers: int
+) -> None:
     out = tmp_path / "out"
-    process = start(corpus, out, "--workers", 1 + seed % 2, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not (out / "stage.json").exists() and process.poll() is None:
-        time.sleep(0.01)
-    time.sleep(random.Random(seed).uniform(0.0, 3.0))
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    killed = Started(tmp_path / "log", "annotate", corpus, out, "--workers", workers)
+    killed.kill_when(lambda: (out / "stage.json").exists() and len(list((out / "shards").glob("*"))) >= shards)
     result = annotate(corpus, out)
     assert result.returncode == 0, result.stderr
     assert contents(out) == contents(undisturbed)
 
 
 def test_interrupted_workers_say_nothing(corpus: Path, tmp_path: Path) -> None:
-    process = start(corpus, tmp_path / "out", "--workers", 2, stderr=subprocess.PIPE)
+    command = [sys.executable, "-m", "discodvt", "annotate", str(corpus), str(tmp_path / "out"), "--workers", "2"]
+    process = subprocess.Popen(command, text=True, start_new_session=True, stderr=subprocess.PIPE)
     while not (tmp_path / "out" / "stage.json").exists():
         time.sleep(0.01)
     time.sleep(0.7)  # the workers are importing
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     assert process.communicate()[1].count("\n") == 1
     assert process.returncode == 130
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc's allocator")
+def test_memory_a_batch_has_freed_serves_the_next_one() -> None:
+    """No page of it is asked for again, which takes longer than to use it."""
+    code = """
+import resource
+from discodvt.discourse import annotate_corpus
+
+def faults_of_a_batch():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    [b"x" * (20 << 20) for _ in range(3)]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+annotate_corpus.Annotator = lambda parser, language: None
+annotate_corpus._open("bundled", "english", in_worker=True)
+faults_of_a_batch()
+print(faults_of_a_batch())
+"""
+    environment = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "GLIBC_TUNABLES")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert int(done.stdout) < 1000  # 15,360 pages
 
 
 def test_counts_are_those_of_the_shards(corpus: Path, undisturbed: Path) -> None:

@@ -1,12 +1,11 @@
 """Every baseline around a causal language model: it learns, and writes through the one writer as it was trained."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from pipeline.toy_corpus import write_tiny_corpus
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from discodvt.baselines.aristotle import join, open_drawer
@@ -14,17 +13,14 @@ from discodvt.baselines.cvae_model import BartCVAE
 from discodvt.baselines.plot_corpus import make_plots
 from discodvt.baselines.plots import TAGS
 from discodvt.checkpoints import Checkpoint
-from discodvt.corpus import CORPUS_SCHEMA, write_rows
 from discodvt.data.subwords import train_tokenizer
 from discodvt.evaluation.rescoring import measure
 from discodvt.model.backbones import load_language_model
-from discodvt.training import run
 from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train
 from discodvt.training.stages.seq2seq import TextObjective
 from discodvt.writing import Request, StoryWriter
 
-ROOT = Path(__file__).parents[2]
 KINDS = ("relevance", "event-inter", "event-intraV", "entity")
 SHORT = (
     "run.steps=16", "validation.every_steps=16", "run.save_every_steps=16", "run.tensorboard=false",
@@ -37,13 +33,9 @@ SHORT = (
 def folder(tmp_path_factory) -> Path:
     """A toy corpus, its plots, a tiny Llama with a SEP of its own, and every baseline of `recipes/nano` around it."""
     folder = tmp_path_factory.mktemp("causal-baselines")
-    made = subprocess.run([sys.executable, ROOT / "recipes/tiny/stories.py", "260"], capture_output=True, check=True)
-    rows = [json.loads(line) | {"id": str(number)} for number, line in enumerate(made.stdout.splitlines())]
-    (folder / "corpus").mkdir()
-    for split, part in (("train", rows[:220]), ("valid", rows[220:])):
-        write_rows(folder / "corpus" / f"{split}.parquet", part, CORPUS_SCHEMA)
+    rows = write_tiny_corpus(folder / "corpus")
     make_plots(folder / "corpus", folder / "plots")
-    tokenizer = train_tokenizer((row["story"] for row in rows[:220]), 400)
+    tokenizer = train_tokenizer((row["story"] for row in rows), 400)
     tokenizer.add_special_tokens({"sep_token": "<sep>"})
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
     torch.manual_seed(0)
@@ -53,17 +45,13 @@ def folder(tmp_path_factory) -> Path:
     )  # fmt: skip
     LlamaForCausalLM(config).save_pretrained(folder / "llama")
     tokenizer.save_pretrained(folder / "llama")
-    plot, run.plot = run.plot, lambda directory: directory
-    try:
-        _train("language-model", folder, "language-model", "corpus")
-        _train("seq2seq", folder, "bart-lm", "corpus", f"model.init={folder / 'language-model'}")
-        _train("cvae", folder, "cvae", "corpus", "model.latent_dimensions=4")
-        _train("plot-writer", folder, "plot-writer", "plots/plots")
-        _train("story-writer", folder, "story-writer", "plots/stories", "data.prompt_tokens=96")
-        for kind in KINDS:
-            _train("scorer", folder, kind, f"plots/pairs/{kind}", "data.story_tokens=96")
-    finally:
-        run.plot = plot
+    _train("language-model", folder, "language-model", "corpus")
+    _train("seq2seq", folder, "bart-lm", "corpus", f"model.init={folder / 'language-model'}")
+    _train("cvae", folder, "cvae", "corpus", "model.latent_dimensions=4")
+    _train("plot-writer", folder, "plot-writer", "plots/plots")
+    _train("story-writer", folder, "story-writer", "plots/stories", "data.prompt_tokens=96")
+    for kind in KINDS:
+        _train("scorer", folder, kind, f"plots/pairs/{kind}", "data.story_tokens=96")
     parts = {"plots": folder / "plots", "plot_writer": folder / "plot-writer", "story_writer": folder / "story-writer"}
     scorers = {kind: folder / kind for kind in KINDS}
     join(folder / "joined", **parts, scorers=scorers, min_tokens=8, max_tokens=40, candidates=3, max_pairs=2)

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from functools import partial
 from html import unescape
 from pathlib import Path
@@ -14,7 +13,8 @@ import pytest
 import torch
 from pipeline.toy_corpus import write_corpus
 from safetensors.numpy import save_file
-from transformers import BartConfig, BartForConditionalGeneration
+from tiny_bart import tiny_bart
+from transformers import BartForConditionalGeneration
 
 from discodvt.artefacts import open_stage, read_manifest
 from discodvt.checkpoints import STORYTELLER
@@ -22,7 +22,7 @@ from discodvt.corpus import read_examples
 from discodvt.data.batches import collate, in_order
 from discodvt.data.subwords import train_tokenizer
 from discodvt.errors import BadRequest
-from discodvt.evaluation.codes import inference, probe, study
+from discodvt.evaluation.codes import inference, study
 from discodvt.evaluation.codes.inference import exchanged, open_planner, plans_of, tokens_of
 from discodvt.evaluation.codes.measure import comparison, measure_codes, read_measured
 from discodvt.evaluation.codes.study import study_codes
@@ -33,16 +33,9 @@ from discodvt.training.stages.prior import PLANS
 from discodvt.training.stages.reconstruct import LatentObjective, RelationLoss, TemperatureSchedule
 
 CODES, POSITIONS = 12, 64
+pytestmark = pytest.mark.usefixtures("impatient_probe")
 run = partial(program.run, "codes")
 QUICK = {"split": "valid", "train_stories": 40, "resamples": 20, "story_tokens": POSITIONS, "prompt_tokens": 8}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def impatient_probe() -> Iterator[None]:
-    """A probe that gives up early: the latents of random weights tell it nothing."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(probe, "LOOK_EVERY_STEPS", 5)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +47,7 @@ def home(tmp_path_factory) -> Path:
     texts = [story.story for story in read_examples(directory / "corpus" / "train.parquet")]
     tokenizer = train_tokenizer(texts, 330)
     torch.manual_seed(0)
-    both = {"layers": 1, "attention_heads": 2, "ffn_dim": 32}
-    sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in both.items()}
-    bart = BartConfig(vocab_size=len(tokenizer), d_model=16, max_position_embeddings=POSITIONS, **sides)
-    plain = BartForConditionalGeneration(bart)
+    plain = BartForConditionalGeneration(tiny_bart(len(tokenizer), ffn_width=32, positions=POSITIONS))
     sizes = {"num_codes": CODES, "code_width": 8, "conv_channels": 8, "relation_width": 8, "code_logit_gain": 20.0}
     model = DiscoDVT.from_bart(plain, **sizes)
     prior = PlanPrior(PlanPriorConfig.from_backbone_config(model.config.backbone, num_codes=CODES, max_codes=8))

@@ -1,98 +1,53 @@
 """Grids and searches whose directory is in a store: killed, gone on with elsewhere, and the results of a local one."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pipeline.test_annotate import contents
-from pipeline.test_storage import Store, held, place, store  # noqa: F401 - fixtures
-from pipeline.toy_corpus import write_corpus
-from program import refused, run
+from pipeline.toy_corpus import contents, write_corpus
+from pipeline.toy_grid import GRID
+from pipeline.toy_store import Store, held
+from program import Started, refused, run
 
 from discodvt import remote_lock
 from discodvt.mirrored import INDEX
 from discodvt.storage import RemotePath
-from discodvt.training import run as training
 
-SHORT = (
-    '"run.steps" = 2, "validation.every_steps" = 1, "run.save_every_steps" = 1, "run.tensorboard" = false, '
-    '"batch.stories_per_step" = 4, "batch.stories_per_micro_batch" = 4'
-)
-GRID = """
-seeds = [1]
-[corpora.toy]
-corpus = "CORPUS"
-prompts = 4
-[evaluation]
-resamples = 20
-discourse = false
-codes = false
-[stages.pretrain]
-recipe = "tiny/pretrain"
-seed = 42
-set = { SETTINGS }
-[stages.seq2seq]
-recipe = "tiny/seq2seq"
-set = { SETTINGS }
-[systems.BART]
-stages = ["pretrain", "seq2seq"]
-"""
+pytestmark = pytest.mark.usefixtures("quick_locks")
 SPACE = "[optimizer]\nlearning_rate = [1e-4, 3e-4, 1e-3]\n"
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(remote_lock, "SECONDS_UNTIL_DEAD", 4.0)  # a live lock changes every three
-    monkeypatch.setattr(training, "plot", lambda directory: directory)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-def start(*words: object, cache: Path) -> "subprocess.Popen[str]":
-    """The program in a process of its own, on a machine whose cache is there."""
-    command = [sys.executable, "-m", "discodvt", *map(str, words)]
-    environment = os.environ | {"XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-
-
-def kill_when(process: "subprocess.Popen[str]", target: RemotePath, names: str) -> None:
-    """Kill a run when its state in the store has a file of such a name."""
-    until = time.monotonic() + 600
-    while not (INDEX in held(target) and any(names in name for name in json.loads(held(target)[INDEX])["files"])):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+def has(target: RemotePath, names: str) -> Callable[[], bool]:
+    """Whether the state of a run in the store has a file of such a name."""
+    index = target / INDEX
+    return lambda: index.exists() and any(names in name for name in json.loads(index.read_text())["files"])
 
 
 def test_a_grid_killed_after_a_step_goes_on_on_another_machine(
-    place: RemotePath,  # noqa: F811
-    store: Store,  # noqa: F811
+    place: RemotePath,
+    store: Store,
     tmp_path: Path,
 ) -> None:
     corpus = write_corpus(tmp_path / "corpus", train=24, valid=8)
     (corpus / "test.parquet").write_bytes((corpus / "valid.parquet").read_bytes())
     there = store.put_all(corpus, f"{place.name}/corpus")
     for name, source in (("here", corpus), ("there", there)):
-        text = GRID.replace("CORPUS", str(source)).replace("SETTINGS", SHORT)
+        text = GRID.replace('prepare = ["jsonl", "STORIES"]', f'corpus = "{source}"')
         (tmp_path / f"{name}.toml").write_text(text)
-    local = start("grid", tmp_path / "here.toml", "--out", tmp_path / "here", cache=tmp_path / "cache")
-    _, said = local.communicate(timeout=900)
-    assert local.returncode == 0, said
+    system = ("--only", "BART", "--seed", 1)
+    local = Started(tmp_path / "local.log", "grid", tmp_path / "here.toml", "--out", tmp_path / "here", *system)
+    assert local.end() == 0, local.log.read_text()
     target = place / "grid"
-    words = ("grid", tmp_path / "there.toml", "--out", target)
-    kill_when(start(*words, cache=tmp_path / "one"), target, "train/toy/pretrain")
+    words = ("grid", tmp_path / "there.toml", "--out", target, *system)
+    killed = Started(tmp_path / "killed.log", *words, XDG_CACHE_HOME=str(tmp_path / "one"))
+    killed.kill_when(has(target, "train/toy/pretrain"))
     files = held(target)
     assert not any("seq2seq" in name for name in files if name.startswith("train/"))  # what is unfinished stays there
-    again = start(*words, cache=tmp_path / "two")
-    _, said = again.communicate(timeout=900)
-    assert again.returncode == 0, said
-    assert "pretrain-1: done" not in said  # it was brought here
+    again = Started(tmp_path / "again.log", *words, XDG_CACHE_HOME=str(tmp_path / "two"))
+    assert again.end() == 0, again.log.read_text()
+    said = again.log.read_text()
+    assert "pretrain-42: done" not in said  # it was brought here
     assert "generate BART-1: done" in said
     files = held(target)
     tables = [name for name in contents(tmp_path / "here") if "/tables/" in name]
@@ -104,8 +59,8 @@ def test_a_grid_killed_after_a_step_goes_on_on_another_machine(
 
 
 def test_a_search_killed_in_a_trial_goes_on_on_another_machine(
-    place: RemotePath,  # noqa: F811
-    store: Store,  # noqa: F811
+    place: RemotePath,
+    store: Store,
     tmp_path: Path,
 ) -> None:
     corpus = write_corpus(tmp_path / "corpus", train=16, valid=4)
@@ -118,7 +73,8 @@ def test_a_search_killed_in_a_trial_goes_on_on_another_machine(
     words = ("search", "tiny/pretrain", "--space", tmp_path / "space.toml", "--trials", 3, "--no-pruning", *settings)
     assert run(*words, "--out", tmp_path / "here").returncode == 0
     target = place / "search"
-    kill_when(start(*words, "--out", target, cache=tmp_path / "one"), target, "trials/0001/last-")
+    killed = Started(tmp_path / "log", *words, "--out", target, XDG_CACHE_HOME=str(tmp_path / "one"))
+    killed.kill_when(has(target, "trials/0001/last-"))
     done = run(*words, "--out", target)  # with another cache
     assert done.returncode == 0, done.stderr
     assert "trial 0: " not in done.stderr

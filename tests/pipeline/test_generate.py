@@ -9,19 +9,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import program
 import pytest
 import torch
 from pipeline.toy_corpus import story
-from transformers import BartConfig, BartForConditionalGeneration
+from tiny_bart import tiny_bart
+from transformers import BartForConditionalGeneration
 
-from discodvt.cli import main
 from discodvt.data.subwords import train_tokenizer
 from discodvt.executors import local
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
 from discodvt.writing import sharded
 from discodvt.writing.generate_stage import StoriesFile, read_stories
-
-os.environ["TOKENIZERS_PARALLELISM"] = "false"  # tests fork
 
 PROMPTS = ("A day with Ann", "A day with Ben", "The fox's hat")
 SHORT = ("--min-tokens", 8, "--max-tokens", 40, "--max-codes", 4)
@@ -33,10 +32,7 @@ def models(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("models")
     tokenizer = train_tokenizer((str(story(number)["story"]) for number in range(40)), 300)
     torch.manual_seed(0)
-    shape = BartConfig(
-        vocab_size=300, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=64,
-    )  # fmt: skip
+    shape = tiny_bart(300)
     bart = BartForConditionalGeneration(shape)
     plain = [bool(re.fullmatch(r"Ġ[A-Za-z]+|\.", token)) for token in tokenizer.convert_ids_to_tokens(range(300))]
     bart.final_logits_bias[0, ~torch.tensor(plain)] = -1e4  # words and full stops: what random weights say is printable
@@ -51,16 +47,12 @@ def models(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def run(models, monkeypatch, capsys):
+def run(models):
     """Run the command in this process; its exit code, standard output and standard error."""
 
     def command(*arguments: object, model: str | Path = "writer") -> tuple[int, str, str]:
-        given = ["discodvt", "generate", "--model", str(models / model), *map(str, arguments)]
-        monkeypatch.setattr(sys, "argv", given)
-        with pytest.raises(SystemExit) as stop:
-            main()
-        code = stop.value.code
-        return (code if isinstance(code, int) else 0, *capsys.readouterr())
+        result = program.run("generate", "--model", models / model, *arguments)
+        return result.returncode, result.stdout, result.stderr
 
     return command
 

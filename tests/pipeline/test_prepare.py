@@ -15,6 +15,7 @@ import program
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pipeline.toy_corpus import contents
 
 from discodvt.corpus import Example, read_examples, split_files
 
@@ -28,10 +29,6 @@ def refused(*words: object) -> str:
 
 def corpus(directory: Path) -> dict[str, list[Example]]:
     return {split: list(read_examples(path)) for split, path in split_files(directory).items()}
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
 
 
 def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:

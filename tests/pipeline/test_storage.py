@@ -2,96 +2,22 @@
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeline.test_annotate import contents, make_corpus
 from pipeline.test_generate import SHORT, models  # noqa: F401 - a fixture
-from pipeline.toy_corpus import story
-from program import refused, run
+from pipeline.toy_corpus import contents, make_corpus, story
+from pipeline.toy_store import Store, held
+from program import Started, refused, run
 
 from discodvt import output_file, remote_lock, storage
 from discodvt.errors import WorkFailed
 from discodvt.evaluation.metrics import word_tokens
-from discodvt.storage import RemotePath, locate
+from discodvt.storage import RemotePath
 from discodvt.writing.generate_stage import StoriesFile
-
-boto3 = pytest.importorskip("boto3", reason="needs the extra `cloud`")
-moto_server = pytest.importorskip("moto.server", reason="needs moto's server")
-BUCKET = "stories"
-
-
-class Store:
-    """moto's server; every so many requests fail when asked to."""
-
-    def __init__(self) -> None:
-        from werkzeug.serving import make_server
-
-        self.application = moto_server.DomainDispatcherApplication(moto_server.create_backend_app)
-        self.requests, self.fail_every = 0, 0
-        self.server = make_server("127.0.0.1", 0, self._answer, threaded=True)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        self.requests += 1
-        if self.fail_every and self.requests % self.fail_every == 0:
-            start("503 Service Unavailable", [("Content-Length", "0")])
-            return [b""]
-        answer: Iterable[bytes] = self.application(environ, start)
-        return answer
-
-    def put(self, local: Path, name: str) -> Path:
-        boto3.client("s3").upload_file(str(local), BUCKET, name)
-        return locate(f"s3://{BUCKET}/{name}")
-
-    def put_all(self, directory: Path, name: str) -> Path:
-        for path, content in contents(directory).items():
-            boto3.client("s3").put_object(Bucket=BUCKET, Key=f"{name}/{path}", Body=content)
-        return locate(f"s3://{BUCKET}/{name}")
-
-
-def held(directory: Path) -> dict[str, bytes]:
-    """What a folder of the store holds, but for the marks Arrow leaves of folders."""
-    assert isinstance(directory, RemotePath)
-    return {
-        "/".join(path.parts[len(directory.parts) :]): path.read_bytes()
-        for path in directory.rglob("*")
-        if path.is_file()
-    }
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    started = Store()
-    settings = {
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_ENDPOINT_URL": started.url,
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
-            patch.setenv(name, value)
-        patch.delenv("AWS_PROFILE", raising=False)
-        boto3.client("s3").create_bucket(Bucket=BUCKET)
-        yield started
-    started.server.shutdown()
-    storage._connect.cache_clear()
-
-
-@pytest.fixture
-def place(store: Store, request: pytest.FixtureRequest) -> Path:
-    """A folder of the store for one test."""
-    return locate(f"s3://{BUCKET}/{request.node.name}")
 
 
 @pytest.fixture(scope="module")
@@ -119,13 +45,12 @@ def stages(models: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     return local, run_all
 
 
-@pytest.mark.parametrize("fail_every", [0, 5])
-def test_the_same_bytes_as_local_also_when_every_fifth_request_fails(
-    stages: tuple[Path, Callable[[Path, Path], None]], store: Store, place: Path, fail_every: int
+def test_the_same_bytes_as_local_even_when_every_fifth_request_fails(
+    stages: tuple[Path, Callable[[Path, Path], None]], store: Store, place: Path
 ) -> None:
     local, run_all = stages
-    raw = store.put(local / "raw.jsonl", f"raw-{fail_every}/raw.jsonl")
-    store.fail_every = fail_every
+    raw = store.put(local / "raw.jsonl", "raw/raw.jsonl")
+    store.fail_every = 5
     try:
         run_all(raw, place)
     finally:
@@ -133,25 +58,16 @@ def test_the_same_bytes_as_local_also_when_every_fifth_request_fails(
     assert held(place) == contents(local / "home")
 
 
-def test_a_killed_annotation_is_resumed(
-    store: Store, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(remote_lock, "SECONDS_UNTIL_DEAD", 4.0)  # a live lock changes every three
-    corpus = make_corpus(tmp_path / "corpus", train=500)
+@pytest.mark.usefixtures("quick_locks")
+def test_a_killed_annotation_is_resumed(store: Store, place: Path, tmp_path: Path) -> None:
+    corpus = make_corpus(tmp_path / "corpus", train=300)
     assert run("annotate", corpus, tmp_path / "out").returncode == 0
     there, out = store.put_all(corpus, f"{place.name}/corpus"), place / "out"
-    command = [sys.executable, "-m", "discodvt", "annotate", str(there), str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 200
-    while len(list((out / "shards").iterdir())) < 2:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    killed = Started(tmp_path / "log", "annotate", there, out)
+    killed.kill_when(lambda: len(list((out / "shards").iterdir())) >= 2)
     done = held(out / "shards")
     assert "manifest.json" not in held(out)
-    assert 2 <= len(done) < 8
+    assert 2 <= len(done) < 5
     result = run("annotate", there, out)  # waits until the lock of the dead run is known to be dead
     assert result.returncode == 0, result.stderr
     assert held(out) == contents(tmp_path / "out")
@@ -215,11 +131,8 @@ def test_an_evaluation_broken_off_goes_on_with_the_words_it_has(
     assert held(place / "out") == contents(tmp_path / "out")
 
 
-def test_two_runs_exclude_each_other_and_a_dead_one_is_passed_over(
-    store: Store, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(remote_lock, "SECONDS_BETWEEN_SIGNS", 0.2)
-    monkeypatch.setattr(remote_lock, "SECONDS_UNTIL_DEAD", 2.0)
+@pytest.mark.usefixtures("quick_locks")
+def test_two_runs_exclude_each_other_and_a_dead_one_is_passed_over(store: Store, place: Path, tmp_path: Path) -> None:
     corpus, lock = make_corpus(tmp_path / "corpus", train=3), place / "out" / ".lock"
     assert isinstance(lock, RemotePath)
     with remote_lock.held(lock, "it") as first:

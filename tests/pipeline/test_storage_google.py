@@ -2,15 +2,15 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pipeline.test_annotate import contents, make_corpus
 from pipeline.test_generate import models  # noqa: F401 - a fixture
-from pipeline.test_storage import held, stages  # noqa: F401 - a fixture
-from program import refused, run
+from pipeline.test_storage import stages  # noqa: F401 - a fixture
+from pipeline.toy_corpus import contents, make_corpus
+from pipeline.toy_store import held
+from program import Started, refused, run
 
 from discodvt import storage
 from discodvt.storage import locate
@@ -57,14 +57,8 @@ def test_the_same_bytes_as_local(stages: tuple[Path, Callable[[Path, Path], None
 def test_a_killed_annotation_is_resumed_and_replaced(bucket: Path, tmp_path: Path) -> None:
     corpus, out = make_corpus(tmp_path / "corpus", train=300), bucket / "killed" / "out"
     assert run("annotate", corpus, tmp_path / "out").returncode == 0
-    process = subprocess.Popen([sys.executable, "-m", "discodvt", "annotate", str(corpus), str(out)])
-    until = time.monotonic() + 200
-    while len(list((out / "shards").iterdir())) < 2:
-        assert process.poll() is None
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    process.kill()
-    process.wait()
+    killed = Started(tmp_path / "log", "annotate", corpus, out)
+    killed.kill_when(lambda: len(list((out / "shards").iterdir())) >= 2)
     assert "manifest.json" not in held(out)
     assert 2 <= len(held(out / "shards")) < 5
     assert run("annotate", corpus, out).returncode == 0

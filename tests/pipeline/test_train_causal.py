@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from pipeline.test_train_stages import SHORT, in_child, killed_at, lines, two_processes
 from pipeline.toy_corpus import story, write_corpus
+from pipeline.toy_models import COMMON, LATENT, save_language_models
+from pipeline.trainings import SHORT, assert_resumed_equals_whole, assert_two_equal_one, lines
 from safetensors.torch import load_file
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from discodvt.checkpoints import Checkpoint
-from discodvt.data.subwords import train_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT
 from discodvt.model.resampling import SMALL
@@ -19,32 +18,6 @@ from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train
 from discodvt.training.stages.codes import LATENT_SIZE
 
-COMMON = """
-[data]
-prompt_tokens = 8
-story_tokens = 64
-[optimizer]
-learning_rate = 3e-3
-[batch]
-stories_per_step = 8
-stories_per_micro_batch = 4
-[validation]
-every_steps = 20
-[run]
-steps = 40
-tensorboard = false
-"""
-LATENT = """
-[loss]
-entropy = 0.1
-relation = 0.5
-[model]
-num_codes = 16
-code_width = 8
-conv_channels = 16
-relation_width = 8
-bottleneck = "bits"
-"""
 RECIPES = {
     "codes": f'stage = "codes"\n{COMMON}{LATENT}tune = "plan"\n',
     "reconstruct": f'stage = "reconstruct"\n{COMMON}{LATENT}',
@@ -74,16 +47,7 @@ def recipe_of(stage: str, chain: Path, *overrides: str):
 def chain(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("causal")
     write_corpus(directory / "corpus")
-    torch.manual_seed(0)
-    tokenizer = train_tokenizer((str(story(number)["story"]) for number in range(50)), 400)
-    ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
-    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), max_position_embeddings=96, tie_word_embeddings=True, initializer_range=0.15,
-        **shape, **ids,
-    )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(directory / "llama")
-    tokenizer.save_pretrained(directory / "llama")
+    save_language_models(directory, "llama")
     for stage in RECIPES:
         list(train(recipe_of(stage, directory), directory / stage))
     return directory
@@ -155,22 +119,14 @@ def test_the_writer_opens_and_its_prior_draws_plans(chain):
 
 @pytest.mark.parametrize("stage", RECIPES)
 def test_killed_and_resumed_equals_uninterrupted(chain, stage, tmp_path):
-    def recipe():
-        return recipe_of(stage, chain, *SHORT)
-
-    killed_at(5, recipe, tmp_path / "killed")
-    assert in_child(lambda: list(train(recipe(), tmp_path / "killed", resume=True)) and None) == 0
-    assert in_child(lambda: list(train(recipe(), tmp_path / "whole")) and None) == 0
-    files = sorted(path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole").rglob("*") if path.is_file())
-    assert Path("last-0000007/optimizer.safetensors") in files
-    for file in files:
-        assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
+    has = "optimizer.safetensors"
+    assert_resumed_equals_whole(lambda: recipe_of(stage, chain, *SHORT), tmp_path, has=has)
 
 
 @pytest.mark.parametrize("stage", ["codes", "reconstruct", "prior"])
 def test_two_processes_equal_one(chain, stage, tmp_path):
     settings = (*SHORT, "batch.stories_per_step=8", "batch.stories_per_micro_batch=2")
-    two_processes(lambda: recipe_of(stage, chain, *settings), tmp_path)
+    assert_two_equal_one(lambda: recipe_of(stage, chain, *settings), tmp_path)
 
 
 def test_bad_requests(chain, tmp_path):

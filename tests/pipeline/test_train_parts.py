@@ -6,18 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from pipeline.test_train_causal import COMMON, LATENT
-from pipeline.test_train_stages import SHORT, in_child, killed_at, two_processes
-from pipeline.toy_corpus import story, write_corpus
+from pipeline.toy_corpus import write_corpus
+from pipeline.toy_models import COMMON, LATENT, save_language_models
+from pipeline.trainings import SHORT, assert_resumed_equals_whole, assert_two_equal_one
 from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModelForCausalLM,
-    BartConfig,
-    BartForConditionalGeneration,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
     LlamaModel,
 )
 from typer.testing import CliRunner
@@ -25,7 +19,6 @@ from typer.testing import CliRunner
 from discodvt import StoryWriter
 from discodvt.checkpoints import Checkpoint
 from discodvt.cli import app
-from discodvt.data.subwords import train_tokenizer
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT
 from discodvt.model.backbones import load_language_model
@@ -53,26 +46,7 @@ def home(tmp_path_factory) -> Path:
     """Three language models, and runs of each kind: `plan`, `lora` (after it) and `text` on the Llama."""
     directory = tmp_path_factory.mktemp("parts")
     write_corpus(directory / "corpus")
-    torch.manual_seed(0)
-    tokenizer = train_tokenizer((str(story(number)["story"]) for number in range(50)), 400)
-    ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "pad")}
-    ids["vocab_size"] = len(tokenizer)
-    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-    models = {
-        "llama": LlamaForCausalLM(
-            LlamaConfig(max_position_embeddings=96, tie_word_embeddings=True, initializer_range=0.15, **shape, **ids)
-        ),
-        "gpt2": GPT2LMHeadModel(GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=96, **ids)),
-        "bart": BartForConditionalGeneration(
-            BartConfig(
-                d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
-                encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=96, decoder_start_token_id=0, **ids,
-            )
-        ),
-    }  # fmt: skip
-    for name, model in models.items():
-        model.save_pretrained(directory / name)
-        tokenizer.save_pretrained(directory / name)
+    save_language_models(directory, "llama", "gpt2", "bart")
     for name, init in (("plan", "llama"), ("lora", "plan"), ("text", "llama")):
         list(train(recipe_of(name, directory, init, *FEW), directory / name))
     return directory
@@ -168,21 +142,13 @@ def test_a_run_on_a_lora_checkpoint_names_that_as_its_base(home, tmp_path):
 
 @pytest.mark.parametrize(("run", "init"), [("lora", "llama"), ("text", "gpt2")])
 def test_killed_and_resumed_equals_uninterrupted(home, run, init, tmp_path):
-    def recipe():
-        return recipe_of(run, home, init, *SHORT)
-
-    killed_at(5, recipe, tmp_path / "killed")
-    assert in_child(lambda: list(train(recipe(), tmp_path / "killed", resume=True)) and None) == 0
-    assert in_child(lambda: list(train(recipe(), tmp_path / "whole")) and None) == 0
-    files = sorted(path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole").rglob("*") if path.is_file())
-    assert Path("last-0000007/trained.safetensors") in files
-    for file in files:
-        assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
+    has = "trained.safetensors"
+    assert_resumed_equals_whole(lambda: recipe_of(run, home, init, *SHORT), tmp_path, has=has)
 
 
 def test_two_processes_equal_one(home, tmp_path):
     settings = (*SHORT, "batch.stories_per_step=8", "batch.stories_per_micro_batch=2")
-    two_processes(lambda: recipe_of("lora", home, "llama", *settings), tmp_path)
+    assert_two_equal_one(lambda: recipe_of("lora", home, "llama", *settings), tmp_path)
 
 
 def test_a_base_that_is_gone_or_another(home, tmp_path):

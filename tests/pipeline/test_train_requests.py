@@ -1,18 +1,18 @@
 """`discodvt train` with a wrong request: one clear line on standard error, exit 2, nothing written."""
 
 import json
-import sys
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import program
 import pytest
 import torch
-from pipeline.toy_corpus import story, write_corpus
+from pipeline.toy_corpus import contents, story, write_corpus
 from safetensors.torch import load_file, save_file
-from transformers import BartConfig, BartForConditionalGeneration
+from tiny_bart import tiny_bart
+from transformers import BartForConditionalGeneration
 
-from discodvt.cli import app, main
-from discodvt.cli.train import train
 from discodvt.config import LoopSettings
 from discodvt.corpus import ANNOTATED_SCHEMA, write_rows
 from discodvt.data.subwords import train_tokenizer
@@ -23,92 +23,82 @@ from discodvt.training.recipes import read_recipe
 from discodvt.training.run import _check_processes
 from discodvt.training.run import train as run
 
-if "train" not in {command.name for command in app.registered_commands}:
-    app.command("train")(train)
-
-SHAPE = BartConfig(
-    vocab_size=320, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-    decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=64,
-)  # fmt: skip
+SHAPE = tiny_bart(320)
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
     """A corpus, a small BART with its tokenizer, and a recipe that would work."""
-    write_corpus(tmp_path / "corpus", train=16, valid=8)
+    directory = tmp_path_factory.mktemp("made")
+    write_corpus(directory / "corpus", train=16, valid=8)
     torch.manual_seed(0)
-    BartForConditionalGeneration(SHAPE).save_pretrained(tmp_path / "bart")
-    train_tokenizer((str(story(number)["story"]) for number in range(30)), 320).save_pretrained(tmp_path / "bart")
-    (tmp_path / "recipe.toml").write_text(
+    BartForConditionalGeneration(SHAPE).save_pretrained(directory / "bart")
+    train_tokenizer((str(story(number)["story"]) for number in range(30)), 320).save_pretrained(directory / "bart")
+    (directory / "recipe.toml").write_text(
         'stage = "reconstruct"\n[data]\ncorpus = "corpus"\nstory_tokens = 64\n[model]\ninit = "bart"\nnum_codes = 8\n'
         "[batch]\nstories_per_step = 4\n[run]\nsteps = 2\ntensorboard = false\n"
     )
+    return directory
+
+
+@pytest.fixture
+def place(made, tmp_path, monkeypatch) -> Path:
+    """A copy of it, to work and to break things in."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("discodvt.training.run.plot", lambda directory: None)  # takes longer than such a run
     return tmp_path
 
 
-def ask(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["discodvt", "train", "recipe.toml", "--out", "out", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        main()
-    shown = capsys.readouterr()
-    return int(caught.value.code or 0), shown.out, shown.err
+def ask(*arguments: str) -> tuple[int, str, str]:
+    result = program.run("train", "recipe.toml", "--out", "out", *arguments)
+    return result.returncode, result.stdout, result.stderr
 
 
-def held() -> dict[str, bytes]:
-    """What the output directory holds."""
-    return {str(path): path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
-
-
-def refused(monkeypatch, capsys, *arguments: str) -> str:
-    before = held()
-    code, _, said = ask(monkeypatch, capsys, *arguments)
-    assert code == 2
-    assert said.startswith("discodvt: ")
-    assert said.count("\n") == 1
-    assert "Traceback" not in said
-    assert held() == before
+def refused(*arguments: str) -> str:
+    before = contents(Path("out"))
+    code, _, said = ask(*arguments)
+    assert (code, said[:10], said.count("\n")) == (2, "discodvt: ", 1), said
+    assert contents(Path("out")) == before
     return said
 
 
-def test_the_recipe_itself_works_and_says_so(place, monkeypatch, capsys):
-    code, out, _ = ask(monkeypatch, capsys)
+def test_the_recipe_itself_works_and_says_so(place):
+    code, out, _ = ask()
     assert code == 0
     assert "done" in out
-    assert "holds a finished run" in refused(monkeypatch, capsys)
-    code, out, _ = ask(monkeypatch, capsys, "--resume")
+    assert "holds a finished run" in refused()
+    code, out, _ = ask("--resume")
     assert code == 0
     assert "nothing to resume" in out
-    assert "out" in refused(monkeypatch, capsys, "--set", "seed=7", "--set", "run.steps=3")
-    code, _, _ = ask(monkeypatch, capsys, "--overwrite", "--set", "run.steps=1")
+    assert "out" in refused("--set", "seed=7", "--set", "run.steps=3")
+    code, _, _ = ask("--overwrite", "--set", "run.steps=1")
     assert code == 0
     assert json.loads((place / "out" / "manifest.json").read_text())["facts"]["steps"] == 1
 
 
-def test_a_refused_overwrite_brings_the_finished_run_back(place, monkeypatch, capsys):
-    assert ask(monkeypatch, capsys)[0] == 0
-    assert "64" in refused(monkeypatch, capsys, "--overwrite", "--set", "data.story_tokens=80")
-    assert "nothing to resume" in ask(monkeypatch, capsys, "--resume")[1]
+def test_a_refused_overwrite_brings_the_finished_run_back(place):
+    assert ask()[0] == 0
+    assert "64" in refused("--overwrite", "--set", "data.story_tokens=80")
+    assert "nothing to resume" in ask("--resume")[1]
 
 
-def test_a_finished_run_made_of_something_else_is_not_resumed(place, monkeypatch, capsys):
-    assert ask(monkeypatch, capsys)[0] == 0
-    assert "another config" in refused(monkeypatch, capsys, "--resume", "--set", "seed=99")
+def test_a_finished_run_made_of_something_else_is_not_resumed(place):
+    assert ask()[0] == 0
+    assert "another config" in refused("--resume", "--set", "seed=99")
     weights = load_file(place / "bart" / "model.safetensors")
     weights["final_logits_bias"] += 1
     save_file(weights, place / "bart" / "model.safetensors", metadata={"format": "pt"})
-    assert "another input" in refused(monkeypatch, capsys, "--resume")
+    assert "another input" in refused("--resume")
 
 
-def test_a_resumed_run_that_is_refused_keeps_its_checkpoint(place, monkeypatch, capsys):
+def test_a_resumed_run_that_is_refused_keeps_its_checkpoint(place):
     for event in run(read_recipe(place / "recipe.toml", ["run.save_every_steps=1"]), place / "out"):
         if event.kind == "step" and event.step == 2:
             break
     (last,) = (place / "out").glob("last-*")
     for path in last.glob("*.safetensors"):
         path.rename(path.with_suffix(".bin"))
-    assert "never loaded" in refused(monkeypatch, capsys, "--resume", "--set", "run.save_every_steps=1")
+    assert "never loaded" in refused("--resume", "--set", "run.save_every_steps=1")
     assert last.is_dir()
 
 
@@ -121,11 +111,11 @@ def stopped(place: Path, *overrides: str, at: int = 2) -> list[str]:
     return [word for setting in settings for word in ("--set", setting)]
 
 
-def test_a_resumed_run_may_differ_in_what_is_named(place, monkeypatch, capsys):
+def test_a_resumed_run_may_differ_in_what_is_named(place):
     again = stopped(place)
-    said = refused(monkeypatch, capsys, *again, "--resume", "--set", "optimizer.learning_rate=1e-5")
+    said = refused(*again, "--resume", "--set", "optimizer.learning_rate=1e-5")
     assert "optimizer.learning_rate: 0.0001 there, 1e-05 asked for" in said
-    code, _, said = ask(monkeypatch, capsys, *again, "--resume", "--change", "optimizer.learning_rate=1e-5")
+    code, _, said = ask(*again, "--resume", "--change", "optimizer.learning_rate=1e-5")
     assert code == 0, said
     changed = {"key": "optimizer.learning_rate", "from": 1e-4, "to": 1e-5}
     assert json.loads((place / "out" / "manifest.json").read_text())["changes"] == [changed]
@@ -135,7 +125,7 @@ def test_a_resumed_run_may_differ_in_what_is_named(place, monkeypatch, capsys):
     assert "## Changed on resume\n\n- step 1: optimizer.learning_rate from 0.0001 to 1e-05\n" in card
 
 
-def test_a_change_is_remembered_when_the_run_is_killed_again(place, monkeypatch, capsys):
+def test_a_change_is_remembered_when_the_run_is_killed_again(place):
     stopped(place)
     settings = ["run.steps=4", "run.save_every_steps=1", "optimizer.learning_rate=1e-5"]
     recipe = read_recipe(place / "recipe.toml", settings)
@@ -146,24 +136,22 @@ def test_a_change_is_remembered_when_the_run_is_killed_again(place, monkeypatch,
     assert "- step 1: optimizer.learning_rate from 0.0001 to 1e-05\n" in (place / "out" / "README.md").read_text()
 
 
-def test_what_may_not_change_on_resume(place, monkeypatch, capsys):
+def test_what_may_not_change_on_resume(place):
     again = stopped(place)
-    assert "--change seed: fixed" in refused(monkeypatch, capsys, *again, "--resume", "--change", "seed=3")
-    assert "--change model.num_codes: fixed" in refused(
-        monkeypatch, capsys, *again, "--resume", "--change", "model.num_codes=16"
-    )
-    said = refused(monkeypatch, capsys, *again, "--change", "optimizer.learning_rate=1e-5")
+    assert "--change seed: fixed" in refused(*again, "--resume", "--change", "seed=3")
+    assert "--change model.num_codes: fixed" in refused(*again, "--resume", "--change", "model.num_codes=16")
+    said = refused(*again, "--change", "optimizer.learning_rate=1e-5")
     assert "--change is for a run that is resumed; use --set" in said
 
 
-def test_the_advice_after_a_gradient_that_is_not_finite_works(place, monkeypatch, capsys):
+def test_the_advice_after_a_gradient_that_is_not_finite_works(place):
     arguments = ["--set", "run.steps=6", "--set", "optimizer.learning_rate=1e30"]
-    code, _, said = ask(monkeypatch, capsys, *arguments)
+    code, _, said = ask(*arguments)
     assert code == 1
     assert "not finite at a learning rate of" in said
     advice = said.partition("--resume --change ")[2].partition(",")[0]
     assert advice == "optimizer.learning_rate=1e+29"
-    code, _, said = ask(monkeypatch, capsys, *arguments, "--resume", "--change", "optimizer.learning_rate=1e-4")
+    code, _, said = ask(*arguments, "--resume", "--change", "optimizer.learning_rate=1e-4")
     assert code == 0, said
 
 
@@ -180,31 +168,31 @@ def test_a_crash_at_the_start_leaves_no_unfinished_run(place, monkeypatch, where
     assert not (place / "out").exists()
 
 
-def test_a_run_killed_at_its_start_is_started_again_even_with_another_recipe(place, monkeypatch, capsys):
+def test_a_run_killed_at_its_start_is_started_again_even_with_another_recipe(place):
     for event in run(read_recipe(place / "recipe.toml"), place / "out"):
         if event.kind == "step":
             break
     assert (place / "out" / "stage.json").exists()
-    code, _, said = ask(monkeypatch, capsys, "--set", "seed=7")
+    code, _, said = ask("--set", "seed=7")
     assert code == 0, said
     assert json.loads((place / "out" / "manifest.json").read_text())["config"]["seed"] == 7
 
 
-def test_the_unfinished_work_of_another_command_is_left_alone(place, monkeypatch, capsys):
+def test_the_unfinished_work_of_another_command_is_left_alone(place):
     (place / "out").mkdir()
     (place / "out" / "stage.json").write_text(json.dumps({"stage": "annotate", "config": {}, "inputs": {}}))
-    assert "holds an unfinished `annotate`" in refused(monkeypatch, capsys)
+    assert "holds an unfinished `annotate`" in refused()
 
 
-def test_shares_of_prompts_and_stories_that_are_cut_are_said_at_the_start(place, monkeypatch, capsys):
-    code, out, _ = ask(monkeypatch, capsys, "--set", "data.prompt_tokens=1", "--set", "data.story_tokens=16")
+def test_shares_of_prompts_and_stories_that_are_cut_are_said_at_the_start(place):
+    code, out, _ = ask("--set", "data.prompt_tokens=1", "--set", "data.story_tokens=16")
     assert code == 0
     first = out.splitlines()[0]
     assert first == (
         "`data.prompt_tokens` 1 cuts 100% of the prompts and `data.story_tokens` 16 cuts 100% of the stories "
         "of the train split"
     )
-    assert "cuts" not in ask(monkeypatch, capsys, "--overwrite", "--set", "data.story_tokens=64")[1]
+    assert "cuts" not in ask("--overwrite", "--set", "data.story_tokens=64")[1]
 
 
 def test_the_numbers_of_processes_that_would_do_are_said():
@@ -221,7 +209,7 @@ def test_a_refused_discourse_fit_leaves_nothing_either(place):
     settings = {"epochs": 1.0, "first_epochs": 1.0, "pairs_per_step": 10_000, "argument_tokens": 8}
     with pytest.raises(BadRequest, match="do not fill one step"):
         list(fit_classifier(place / "corpus", place / "out", **settings))
-    assert not held()
+    assert not contents(Path("out"))
 
 
 @pytest.fixture
@@ -231,7 +219,7 @@ def coded(place) -> Path:
     return place
 
 
-def test_a_prior_is_refused_before_any_work(coded, monkeypatch, capsys):
+def test_a_prior_is_refused_before_any_work(coded, monkeypatch):
     monkeypatch.delattr("discodvt.training.stages.prior.read_plans")  # the work
     for setting, said in {
         "data.story_tokens=80": "need 80 positions, the model has 64",
@@ -239,16 +227,16 @@ def test_a_prior_is_refused_before_any_work(coded, monkeypatch, capsys):
         "model.bottleneck=straight-through": "bottleneck is gumbel, the recipe asks for straight-through",
         "writing.min_codes=9": "more than the 8 codes",
     }.items():
-        assert said in refused(monkeypatch, capsys, "--set", "stage=prior", "--set", setting)
+        assert said in refused("--set", "stage=prior", "--set", setting)
 
 
-def test_a_prior_needs_codes_that_were_learned(place, monkeypatch, capsys):
-    assert "knows no plans" in refused(monkeypatch, capsys, "--set", "stage=prior")
+def test_a_prior_needs_codes_that_were_learned(place):
+    assert "knows no plans" in refused("--set", "stage=prior")
 
 
-def test_codes_made_of_bits_are_not_restarted(coded, monkeypatch, capsys):
+def test_codes_made_of_bits_are_not_restarted(coded):
     DiscoDVT.from_bart(SHAPE, num_codes=8, bottleneck="bits").save_pretrained(coded / "bart")
-    assert "nothing to restart" in refused(monkeypatch, capsys, "--set", "watchdog.restart_dead_codes=true")
+    assert "nothing to restart" in refused("--set", "watchdog.restart_dead_codes=true")
 
 
 @pytest.mark.parametrize(
@@ -261,39 +249,39 @@ def test_codes_made_of_bits_are_not_restarted(coded, monkeypatch, capsys):
         (("model.bottleneck=vq", "watchdog.restart_dead_codes=true"), "nothing to restart"),
     ],
 )
-def test_codes_that_cannot_be_made_or_trained_so(place, monkeypatch, capsys, settings, said):
-    assert said in refused(monkeypatch, capsys, *(part for each in settings for part in ("--set", each)))
+def test_codes_that_cannot_be_made_or_trained_so(place, settings, said):
+    assert said in refused(*(part for each in settings for part in ("--set", each)))
 
 
-def test_codes_of_a_checkpoint_without_probabilities(coded, monkeypatch, capsys):
+def test_codes_of_a_checkpoint_without_probabilities(coded):
     DiscoDVT.from_bart(SHAPE, num_codes=8, bottleneck="fsq", code_levels=[2, 4]).save_pretrained(coded / "bart")
-    said = refused(monkeypatch, capsys)
+    said = refused()
     assert "loss.entropy: the fsq codes of bart have no probabilities; set loss.entropy=0" in said
     more = ("--set", "loss.entropy=0", "--set", "model.bottleneck=fsq")
-    assert ask(monkeypatch, capsys, *more)[0] == 0
+    assert ask(*more)[0] == 0
     assert DiscoDVT.from_pretrained(coded / "out").config.code_levels == [2, 4]
 
 
-def test_stage_1_may_change_the_bottleneck(coded, monkeypatch, capsys):
-    code, _, said = ask(monkeypatch, capsys, "--set", "model.bottleneck=bits", "--set", "watchdog.grace=0")
+def test_stage_1_may_change_the_bottleneck(coded):
+    code, _, said = ask("--set", "model.bottleneck=bits", "--set", "watchdog.grace=0")
     assert code == 0
     assert "raise loss.entropy (now 0.1), or raise loss.batch_entropy (now 0)" in said
     assert "restart_dead_codes" not in said  # not for codes made of bits
 
 
 @pytest.mark.parametrize("setting", ["denoising.mask_ratio=0", "denoising.mean_span=0.4"])
-def test_denoising_stories_as_long_as_the_model(place, monkeypatch, capsys, setting):
+def test_denoising_stories_as_long_as_the_model(place, setting):
     write_rows(place / "corpus" / "train.parquet", (story(n) | {"story": "Ann saw. " * 40} for n in range(16)),
                ANNOTATED_SCHEMA)  # fmt: skip
     recipe = place / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("num_codes = 8\n", ""))
-    code, _, said = ask(monkeypatch, capsys, "--set", "stage=pretrain", "--set", setting)
+    code, _, said = ask("--set", "stage=pretrain", "--set", setting)
     assert code == 0, said
 
 
-def test_an_unfinished_run_says_how_to_go_on(place, monkeypatch, capsys):
+def test_an_unfinished_run_says_how_to_go_on(place):
     again = stopped(place)
-    assert "go on with --resume, or start over with --overwrite" in refused(monkeypatch, capsys, *again)
+    assert "go on with --resume, or start over with --overwrite" in refused(*again)
 
 
 @pytest.mark.parametrize(
@@ -307,41 +295,41 @@ def test_an_unfinished_run_says_how_to_go_on(place, monkeypatch, capsys):
         ("batch.stories_per_step=64", "do not fill one step"),
     ],
 )
-def test_wrong_settings(place, monkeypatch, capsys, setting, said):
-    assert said in refused(monkeypatch, capsys, "--set", setting)
+def test_wrong_settings(place, setting, said):
+    assert said in refused("--set", setting)
 
 
-def test_a_checkpoint_of_another_shape(place, monkeypatch, capsys):
+def test_a_checkpoint_of_another_shape(place):
     DiscoDVT.from_bart(place / "bart", num_codes=12).save_pretrained(place / "bart")
-    assert "codes is 12, the recipe asks for 8" in refused(monkeypatch, capsys)
+    assert "codes is 12, the recipe asks for 8" in refused()
 
 
-def test_weights_that_do_not_fit_their_config(place, monkeypatch, capsys):
+def test_weights_that_do_not_fit_their_config(place):
     weights = load_file(place / "bart" / "model.safetensors")
     weights["model.shared.weight"] = weights["model.shared.weight"][:100].clone()
     save_file(weights, place / "bart" / "model.safetensors", metadata={"format": "pt"})
-    assert "do not fit" in refused(monkeypatch, capsys)
+    assert "do not fit" in refused()
 
 
-def test_a_corpus_without_annotations(place, monkeypatch, capsys):
+def test_a_corpus_without_annotations(place):
     write_corpus(place / "corpus", train=16, valid=8, annotated=False)
-    assert "discodvt annotate" in refused(monkeypatch, capsys)
+    assert "discodvt annotate" in refused()
 
 
-def test_an_empty_split(place, monkeypatch, capsys):
+def test_an_empty_split(place):
     write_rows(place / "corpus" / "valid.parquet", [], ANNOTATED_SCHEMA)
-    assert "no story" in refused(monkeypatch, capsys)
+    assert "no story" in refused()
     (place / "corpus" / "valid.parquet").unlink()
-    assert "no valid split" in refused(monkeypatch, capsys, "--overwrite")
+    assert "no valid split" in refused("--overwrite")
 
 
-def test_a_pickle_checkpoint(place, monkeypatch, capsys):
+def test_a_pickle_checkpoint(place):
     torch.save(load_file(place / "bart" / "model.safetensors"), place / "bart" / "pytorch_model.bin")
     (place / "bart" / "model.safetensors").unlink()
-    assert "never loaded" in refused(monkeypatch, capsys)
+    assert "never loaded" in refused()
 
 
-def test_another_family_of_models(place, monkeypatch, capsys):
+def test_another_family_of_models(place):
     config = json.loads((place / "bart" / "config.json").read_text())
     (place / "bart" / "config.json").write_text(json.dumps(config | {"model_type": "bert"}))
-    assert "bert checkpoint" in refused(monkeypatch, capsys)
+    assert "bert checkpoint" in refused()

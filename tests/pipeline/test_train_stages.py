@@ -1,27 +1,20 @@
 """The tiny recipes through every stage: losses fall, files are there, killed runs resume bit for bit."""
 
 import json
-import os
-import signal
-import sys
-import traceback
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState
 from pipeline.toy_corpus import write_corpus
+from pipeline.trainings import SHORT, assert_resumed_equals_whole, assert_two_equal_one, lines
 from safetensors.torch import load_file
 from transformers import AutoTokenizer, BartForConditionalGeneration
 
 from discodvt.errors import WorkFailed
 from discodvt.model import DiscoDVT, PlanPrior
-from discodvt.stored_weights import weight_files
-from discodvt.training.assembly import Recipe, Site
+from discodvt.training.assembly import Site
 from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train
 from discodvt.training.validation import validate
@@ -31,7 +24,6 @@ RECIPES = Path(__file__).parents[2] / "recipes" / "tiny"
 STAGES = {"pretrain": "pretrain", "warm-start": "warm-start", "reconstruct": "reconstruct", "prior": "writer",
           "seq2seq": "seq2seq"}  # fmt: skip
 STARTS_FROM = {"warm-start": "pretrain", "reconstruct": "warm-start", "prior": "reconstruct", "seq2seq": "pretrain"}
-os.environ["TOKENIZERS_PARALLELISM"] = "false"  # tests fork
 
 
 def recipe_of(stage: str, chain: Path, *overrides: str):
@@ -53,11 +45,6 @@ def chain(tmp_path_factory) -> Path:
     for stage, name in STAGES.items():
         run(stage, directory, directory / name)
     return directory
-
-
-def lines(directory: Path, kind: str) -> list[dict[str, float]]:
-    journal = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    return [line for line in journal if line["kind"] == kind]
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -112,85 +99,20 @@ def test_resuming_a_finished_run_does_nothing_and_says_so(chain):
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
 
 
-def in_child(work: Callable[[], None]) -> int:
-    """Run `work` in a forked process; its exit status, or minus the signal that ended it."""
-    child = os.fork()
-    if child == 0:
-        AcceleratorState._reset_state(reset_partial_state=True)
-        code = 1
-        try:
-            work()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status)
-
-
-def killed_at(step: int, recipe: Callable[[], Recipe], out: Path) -> None:
-    """A run that ends by SIGKILL after a step."""
-
-    def until_killed() -> None:
-        for event in train(recipe(), out):
-            if event.kind == "step" and event.step == step:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    assert in_child(until_killed) == -signal.SIGKILL
-    assert not (out / "manifest.json").exists()
-
-
-def two_processes(recipe: Callable[[], Recipe], out: Path) -> None:
-    """The same global batch in two processes: the same weights to 1e-5 (no dropout)."""
-    assert in_child(lambda: list(train(recipe(), out / "one")) and None) == 0
-    port = 20_000 + os.getpid() % 20_000
-
-    def rank(number: int) -> None:
-        os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2", "MASTER_PORT": str(port),
-                       "MASTER_ADDR": "127.0.0.1", "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}  # fmt: skip
-        list(train(recipe(), out / "two"))
-        torch.distributed.destroy_process_group()
-
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda number: in_child(lambda: rank(number)), (0, 1))) == [0, 0]
-    one, two = (load_file(weight_files(out / name / "last-0000007")[0]) for name in ("one", "two"))
-    for name, weight in one.items():
-        if name.endswith("k_proj.bias"):  # softmax cancels it: its gradient is rounding, which Adam blows up to a step
-            continue
-        torch.testing.assert_close(two[name], weight, atol=1e-5, rtol=1e-5, msg=name)
-    first, other = (lines(out / name, "valid") for name in ("one", "two"))
-    for ours, theirs in zip(first, other, strict=True):
-        assert ours == pytest.approx(theirs, abs=1e-5)
-
-
-SHORT = ("run.steps=7", "run.save_every_steps=2", "run.log_every_steps=3", "validation.every_steps=3",
-         "validation.select_by=loss", "run.tensorboard=false")  # fmt: skip
-
-
 VQ = ("model.bottleneck=vq", "loss.entropy=0")  # codes that are updated after each step, and restarted by chance
 
 
 @pytest.mark.parametrize(("stage", "codes"), [*((stage, ()) for stage in STAGES), ("reconstruct", VQ)])
 def test_killed_and_resumed_equals_uninterrupted(chain, stage, codes, tmp_path):
-    """SIGKILL between checkpoints, after the best one was rewritten, then `--resume`: every byte is the same."""
-
     extra = ("model.shape.dropout=0.1",) if stage == "pretrain" else ("model.dropout=0.1", *codes)
-
-    killed_at(5, lambda: recipe_of(stage, chain, *SHORT, *extra), tmp_path / "killed")
-    assert in_child(lambda: run(stage, chain, tmp_path / "killed", *SHORT, *extra, resume=True) and None) == 0
-    assert in_child(lambda: run(stage, chain, tmp_path / "whole", *SHORT, *extra) and None) == 0
-    files = sorted(path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole").rglob("*") if path.is_file())
-    assert Path("last-0000007/optimizer.safetensors") in files
-    for file in files:
-        assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
+    has = "optimizer.safetensors"
+    assert_resumed_equals_whole(lambda: recipe_of(stage, chain, *SHORT, *extra), tmp_path, has=has)
 
 
 @pytest.mark.parametrize(("stage", "codes"), [("reconstruct", ()), ("reconstruct", VQ), ("prior", ())])
 def test_two_processes_equal_one(chain, stage, codes, tmp_path):
     settings = (*SHORT, *codes, "model.dropout=0.0", "batch.stories_per_step=8", "batch.stories_per_micro_batch=2")
-    two_processes(lambda: recipe_of(stage, chain, *settings), tmp_path)
+    assert_two_equal_one(lambda: recipe_of(stage, chain, *settings), tmp_path)
 
 
 def test_the_watchdog_can_stop_a_run_that_ignores_its_plan(chain, tmp_path):

@@ -1,16 +1,15 @@
 """Training from and to `s3://`: the very files of a local run, killed at a step and while a state is put; and the
 stages around it whose libraries take local names (tokenize, merge, codes measure, report)."""
 
-import subprocess
-import sys
+import signal
 from pathlib import Path
 
 import pytest
-from pipeline.test_annotate import contents
-from pipeline.test_storage import BUCKET, Store, held, place, store  # noqa: F401 - fixtures
-from pipeline.test_train_sharded import LORA, home, recipe_of  # noqa: F401 - a fixture
+from pipeline.toy_corpus import contents
+from pipeline.toy_models import FOUR_STEPS, LORA, toy_recipe
 from pipeline.toy_runs import stories
-from program import refused, run
+from pipeline.toy_store import BUCKET, Store, held
+from program import Started, refused, run
 
 from discodvt import mirrored, remote_lock, storage
 from discodvt.artefacts import MANIFEST
@@ -19,55 +18,31 @@ from discodvt.storage import RemotePath, locate
 from discodvt.training.assembly import Recipe
 from discodvt.training.run import train
 
-KILLED = """
-import os, signal, sys, torch
-torch.set_num_threads(1)  # as these tests do
-from discodvt.storage import locate
-from discodvt.training.recipes import read_recipe
-from discodvt.training.run import train
-out, step, recipe, *values = sys.argv[1:]
-for event in train(read_recipe(recipe, values), locate(out)):
-    if event.kind == "step" and event.step == int(step):
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(remote_lock, "SECONDS_BETWEEN_SIGNS", 0.2)
-    monkeypatch.setattr(remote_lock, "SECONDS_UNTIL_DEAD", 1.5)
-    monkeypatch.setattr("discodvt.training.run.plot", lambda directory: None)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("quick_locks")
 
 
 @pytest.fixture(scope="module")
-def there(home: Path, store: Store) -> Path:  # noqa: F811
+def there(home: Path, store: Store) -> Path:
     """Corpus and models in the store."""
     for name in ("corpus", "bart", "bart-plan", "llama"):
         store.put_all(home / name, f"home/{name}")
     return locate(f"s3://{BUCKET}/home")
 
 
-def of_store(home: Path, there: Path, stage: str, init: str, *values: str) -> Recipe:  # noqa: F811
+def of_store(home: Path, there: Path, stage: str, init: str, *values: str) -> Recipe:
     given = (f"data.corpus={there}/corpus", f"model.init={there}/{init}", *values)
-    return recipe_of(home, stage, init, *given)
+    return toy_recipe(home, stage, init, *given)
 
 
 def test_a_killed_run_is_resumed_from_the_store(
-    home: Path,  # noqa: F811
-    there: Path,
-    place: RemotePath,  # noqa: F811
-    store: Store,  # noqa: F811
-    tmp_path: Path,
+    home: Path, there: Path, place: RemotePath, store: Store, tmp_path: Path
 ) -> None:
     recipe = of_store(home, there, "reconstruct", "bart")
     list(train(recipe, tmp_path / "here"))
-    values = [f"data.corpus={there}/corpus", f"model.init={there}/bart", "seed=1", "run.steps=4"]
-    values += ["run.save_every_steps=2", "run.log_every_steps=2", "validation.every_steps=2"]
-    values += ["batch.stories_per_step=8", "batch.stories_per_micro_batch=2"]
-    command = [sys.executable, "-c", KILLED, f"{place}/run", "4", str(home / "reconstruct.toml"), *values]
-    killed = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert killed.returncode == -9, killed.stderr
+    values = (f"data.corpus={there}/corpus", f"model.init={there}/bart", *FOUR_STEPS)
+    settings = [f"--set={value}" for value in values]
+    words = ("train", home / "reconstruct.toml", *settings, "--out", place / "run")
+    assert Started(tmp_path / "log", *words, kill_at=4).end() == -signal.SIGKILL
     state = held(place / "run")
     assert {"last-0000002/optimizer.safetensors", "stage.json", mirrored.INDEX} <= state.keys()
     assert MANIFEST not in state
@@ -85,11 +60,7 @@ def test_a_killed_run_is_resumed_from_the_store(
 
 
 def test_a_state_that_was_put_in_part_is_no_state(
-    home: Path,  # noqa: F811
-    there: Path,
-    place: RemotePath,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    home: Path, there: Path, place: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second state breaks off after its first new file; the run goes on from the first one."""
     recipe = of_store(home, there, "seq2seq", "bart", "run.save_every_steps=1", "run.log_every_steps=1")
@@ -115,12 +86,7 @@ def test_a_state_that_was_put_in_part_is_no_state(
     assert held(place / "run") == contents(tmp_path / "here")
 
 
-def test_what_is_there_is_refused_or_replaced(
-    home: Path,  # noqa: F811
-    there: Path,
-    place: RemotePath,  # noqa: F811
-    store: Store,  # noqa: F811
-) -> None:
+def test_what_is_there_is_refused_or_replaced(home: Path, there: Path, place: RemotePath, store: Store) -> None:
     recipe = of_store(home, there, "seq2seq", "bart", "run.steps=2")
     (place / "other" / "letter.txt").write_text("dear")
     path, values = home / "seq2seq.toml", [f"--set=data.corpus={there}/corpus", f"--set=model.init={there}/bart"]
@@ -140,10 +106,7 @@ def test_what_is_there_is_refused_or_replaced(
 
 
 def test_lora_names_its_base_in_the_store_and_is_merged_there(
-    home: Path,  # noqa: F811
-    there: Path,
-    place: RemotePath,  # noqa: F811
-    tmp_path: Path,
+    home: Path, there: Path, place: RemotePath, tmp_path: Path
 ) -> None:
     list(train(of_store(home, there, "seq2seq", "llama", *LORA, "run.steps=2"), place / "run"))
     assert f'"base": "{there}/llama"' in (place / "run" / "base.json").read_text()
@@ -153,12 +116,7 @@ def test_lora_names_its_base_in_the_store_and_is_merged_there(
     assert held(place / "whole") == contents(tmp_path / "whole")
 
 
-def test_tokens_made_in_the_store_are_trained_on(
-    home: Path,  # noqa: F811
-    there: Path,
-    place: RemotePath,  # noqa: F811
-    tmp_path: Path,
-) -> None:
+def test_tokens_made_in_the_store_are_trained_on(home: Path, there: Path, place: RemotePath, tmp_path: Path) -> None:
     of_store(home, there, "seq2seq", "bart")
     values = [f"--set=data.corpus={there}/corpus", f"--set=model.init={there}/bart"]
     for out in (place / "tokens", tmp_path / "tokens"):
@@ -178,12 +136,9 @@ def test_tokens_made_in_the_store_are_trained_on(
     )
 
 
+@pytest.mark.usefixtures("impatient_probe")
 def test_codes_and_reports_from_and_to_the_store(
-    home: Path,  # noqa: F811
-    there: Path,
-    place: RemotePath,  # noqa: F811
-    store: Store,  # noqa: F811
-    tmp_path: Path,
+    home: Path, there: Path, place: RemotePath, store: Store, tmp_path: Path
 ) -> None:
     assert row_count(there / "corpus" / "valid.parquet") == 8
     for source, out in ((home, tmp_path), (there, place)):

@@ -259,9 +259,13 @@ def learning_rate(step: int, total: int, *, peak: float, linear: bool, warmup: i
 
 
 def without_gradient(parameters: Iterable[tuple[str, nn.Parameter]]) -> list[str]:
-    """Names of trained parameters that got no gradient, or one of zeros."""
+    """Names of trained parameters that got no gradient, or one of zeros.
+
+    Zeros are right for LoRA's A in the first step: its B begins as zeros.
+    """
     return [
         name
         for name, parameter in parameters
-        if parameter.requires_grad and (parameter.grad is None or not bool(whole(parameter.grad).any()))
+        if parameter.requires_grad
+        and (parameter.grad is None or (".lora_A." not in name and not bool(whole(parameter.grad).any())))
     ]

@@ -1,27 +1,23 @@
 """Aristotelian Rescoring from a corpus to stories: sets without a prompt in common, scorers, weights, a writer."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import torch
+from pipeline.toy_corpus import write_tiny_corpus
 
 from discodvt.baselines.aristotle import join, open_drawer
 from discodvt.baselines.plot_corpus import make_plots
 from discodvt.baselines.plots import TAGS, strip_tags
 from discodvt.baselines.rescoring import ScoredPlot, weight_steps
 from discodvt.baselines.stages.plot_scorer import wilson
-from discodvt.corpus import CORPUS_SCHEMA, write_rows
 from discodvt.errors import BadRequest
-from discodvt.training import run
 from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train
 from discodvt.writing import Request, StoryWriter
 
-ROOT = Path(__file__).parents[3]
 KINDS = ("relevance", "event-inter", "event-intraV", "entity")
 SHORT = (
     "run.steps=4", "validation.every_steps=2", "run.save_every_steps=4", "run.tensorboard=false",
@@ -33,22 +29,14 @@ SHORT = (
 def folder(tmp_path_factory) -> Path:
     """A corpus, its plots, a pretrained BART and all parts of the baseline, trained for a moment."""
     folder = tmp_path_factory.mktemp("aristotle")
-    made = subprocess.run([sys.executable, ROOT / "recipes/tiny/stories.py", "260"], capture_output=True, check=True)
-    rows = [json.loads(line) | {"id": str(number)} for number, line in enumerate(made.stdout.splitlines())]
-    for split, part in (("train", rows[:220]), ("valid", rows[220:])):
-        (folder / "corpus").mkdir(exist_ok=True)
-        write_rows(folder / "corpus" / f"{split}.parquet", part, CORPUS_SCHEMA)
+    write_tiny_corpus(folder / "corpus")
     make_plots(folder / "corpus", folder / "plots")
-    plot, run.plot = run.plot, lambda directory: directory
-    try:
-        _train("tiny/pretrain", folder, "pretrain", f"data.corpus={folder / 'corpus'}")
-        init = f"model.init={folder / 'pretrain'}"
-        _train("tiny/plot-writer", folder, "plot-writer", init, f"data.corpus={folder / 'plots/plots'}")
-        _train("tiny/story-writer", folder, "story-writer", init, f"data.corpus={folder / 'plots/stories'}")
-        for kind in KINDS:
-            _train("tiny/scorer", folder, kind, init, f"data.corpus={folder / 'plots/pairs' / kind}")
-    finally:
-        run.plot = plot
+    _train("tiny/pretrain", folder, "pretrain", f"data.corpus={folder / 'corpus'}")
+    init = f"model.init={folder / 'pretrain'}"
+    _train("tiny/plot-writer", folder, "plot-writer", init, f"data.corpus={folder / 'plots/plots'}")
+    _train("tiny/story-writer", folder, "story-writer", init, f"data.corpus={folder / 'plots/stories'}")
+    for kind in KINDS:
+        _train("tiny/scorer", folder, kind, init, f"data.corpus={folder / 'plots/pairs' / kind}")
     join(folder / "joined", **parts(folder))
     return folder
 

@@ -8,13 +8,13 @@ from tempfile import mkdtemp
 import pytest
 import torch
 from pipeline.toy_corpus import write_corpus
-from transformers import BartConfig, BartForConditionalGeneration, PreTrainedModel
+from tiny_bart import tiny_bart
+from transformers import BartForConditionalGeneration, PreTrainedModel
 
 from discodvt.baselines.cvae_model import BartCVAE
 from discodvt.baselines.stages.bart_cvae import CVAEFeed, CVAEObjective, CVAEWatchdog, KLTerm, information
 from discodvt.checkpoints import Checkpoint
 from discodvt.model import DiscoDVT
-from discodvt.training import run
 from discodvt.training.outputs import read_metrics
 from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train
@@ -25,11 +25,6 @@ SHORT = (
     "run.steps=3", "validation.every_steps=2", "run.save_every_steps=1", "run.tensorboard=false",
     "batch.stories_per_step=4", "batch.stories_per_micro_batch=2", "data.story_tokens=48",
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _without_plots(monkeypatch):
-    monkeypatch.setattr(run, "plot", lambda directory: directory)
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +51,8 @@ def stage_of(name: str, corpus: Path, init: Path, *more: str):
 
 def small_bart(*, dropout: float = 0.0) -> BartForConditionalGeneration:
     torch.manual_seed(0)
-    config = BartConfig(
-        vocab_size=60, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-        decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, max_position_embeddings=64,
-        decoder_start_token_id=0, forced_eos_token_id=None, dropout=dropout,
-    )  # fmt: skip
+    ids = {"decoder_start_token_id": 0, "forced_eos_token_id": None}
+    config = tiny_bart(60, ffn_width=32, dropout=dropout, **ids)
     return BartForConditionalGeneration(config).eval()
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from tiny_bart import tiny_bart
 from torch import Tensor, nn
-from transformers import BartConfig, BartForConditionalGeneration
+from transformers import BartForConditionalGeneration
 
 from discodvt.baselines.rescoring import (
     NewVerbsOnly,
@@ -47,12 +48,7 @@ def test_tokens_are_rescored_from_the_second_on_and_only_the_likeliest() -> None
 
 
 def test_weight_zero_repeats_plain_draws_and_a_banned_token_is_never_drawn() -> None:
-    model = BartForConditionalGeneration(
-        BartConfig(
-            vocab_size=40, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-            decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=32,
-        )
-    ).eval()  # fmt: skip
+    model = BartForConditionalGeneration(tiny_bart(40, positions=32)).eval()
     prompt = torch.tensor([[0, 9, 10, 2], [0, 11, 12, 2]])
     settings = {"do_sample": True, "max_new_tokens": 12, "no_repeat_ngram_size": 1, "forced_eos_token_id": None}
 

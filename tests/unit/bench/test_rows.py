@@ -40,10 +40,10 @@ def test_a_line_tells_what_was_measured_or_why_not() -> None:
 
 
 def test_cpu_seconds_are_those_of_commands_too() -> None:
-    busy = "import time\nwhile time.process_time() < 0.2: pass"
+    busy = "import time\nwhile time.process_time() < 0.3: pass"
     before = cpu_seconds()
     subprocess.run([sys.executable, "-c", busy], check=True)
-    assert 0.2 <= cpu_seconds() - before < 5
+    assert 0.25 < cpu_seconds() - before < 5  # the kernel counts in hundredths of a second
 
 
 def test_what_others_compute_is_told_from_what_we_do(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,12 @@
 """Grids: what is shared, what is refused before the first step, what a plan costs, and what a failure leaves alone."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
-import torch
-from pipeline.toy_corpus import write_corpus
+from pipeline.toy_corpus import write_corpus, write_tiny_stories
+from pipeline.toy_grid import GRID
+from program import Started, run
 
 from discodvt.cli.grid import _planned
 from discodvt.errors import BadRequest
@@ -20,60 +16,15 @@ from discodvt.experiments.grid_plan import make_plan
 from discodvt.experiments.grid_run import GridRun, locked_grid, read_times
 
 ROOT = Path(__file__).parents[3]
-torch.set_num_threads(1)
-
-GRID = """
-seeds = [1, 2]
-main = "DiscoDVT"
-[corpora.toy]
-prepare = ["jsonl", "STORIES"]
-prompts = 4
-[evaluation]
-resamples = 20
-discourse = false
-codes = false
-[stages.pretrain]
-recipe = "tiny/pretrain"
-seed = 42
-set = { SHORT }
-[stages.warm-start]
-recipe = "tiny/warm-start"
-set = { SHORT, "watchdog.grace" = 1.0 }
-[stages.reconstruct]
-recipe = "tiny/reconstruct"
-set = { SHORT, "validation.select_by" = "loss", "watchdog.grace" = 1.0 }
-[stages.prior]
-recipe = "tiny/prior"
-set = { SHORT }
-[stages.seq2seq]
-recipe = "tiny/seq2seq"
-set = { SHORT }
-[systems.BART]
-stages = ["pretrain", "seq2seq"]
-[systems.DiscoDVT]
-stages = ["pretrain", "warm-start", "reconstruct", "prior"]
-[systems."DiscoDVT w/o relations"]
-stages = ["pretrain", "warm-start", { stage = "reconstruct", set = { "loss.relation" = 0.0 } }, "prior"]
-"""
-SHORT = (
-    '"run.steps" = 4, "validation.every_steps" = 2, "run.save_every_steps" = 1, "run.tensorboard" = false, '
-    '"batch.stories_per_step" = 4, "batch.stories_per_micro_batch" = 4'
-)
 
 
 @pytest.fixture
-def stories(tmp_path) -> Path:
-    path = tmp_path / "stories.jsonl"
-    made = subprocess.run([sys.executable, ROOT / "recipes/tiny/stories.py", "120"], capture_output=True, check=True)
-    path.write_bytes(made.stdout)
-    return path
+def written(tmp_path):
+    stories = write_tiny_stories(tmp_path / "stories.jsonl", 120)
 
-
-@pytest.fixture
-def written(tmp_path, stories):
     def write(text: str = GRID, name: str = "grid.toml") -> Path:
         path = tmp_path / name
-        path.write_text(text.replace("STORIES", str(stories)).replace("SHORT", SHORT))
+        path.write_text(text.replace("STORIES", str(stories)))
         return path
 
     return write
@@ -179,43 +130,31 @@ def test_an_estimate_has_every_step_and_no_more_than_the_jobs_at_a_time(written,
     assert _planned(plan, costs).row_count == len({step.kind for step in plan.steps}) + 1
 
 
-def run(path: Path, out: Path, *more: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "discodvt", "grid", str(path), "--out", str(out), "--jobs", "2", *more]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-
-
 def tables(out: Path) -> dict[str, str]:
     found = {str(path.relative_to(out)): path.read_text() for path in out.glob("report/*/*/tables/*")}
     return found | {"scores": (out / "report" / "toy" / "scores.json").read_text()}
 
 
 def test_a_grid_killed_three_times_ends_with_the_same_tables(written, tmp_path):
-    text = GRID.replace("seeds = [1, 2]", "seeds = [1]")
-    path = written(text.replace('[systems.BART]\nstages = ["pretrain", "seq2seq"]\n', ""))
-    whole = run(path, tmp_path / "whole")
-    _, said = whole.communicate(timeout=900)
-    assert whole.returncode == 0, said
+    systems = ("--only", "DiscoDVT", "--only", "DiscoDVT w/o relations", "--seed", 1)
+
+    def start(out: Path) -> Started:
+        return Started(tmp_path / f"{out.name}.log", "grid", written(), "--out", out, "--jobs", 2, *systems)
+
+    whole, out = start(tmp_path / "whole"), tmp_path / "killed"
+    assert whole.end() == 0, whole.log.read_text()
     for kind in ("annotate", "train", "generate"):  # killed when the first of a kind has begun
-        work = run(path, tmp_path / "killed")
-        deadline = time.monotonic() + 600
-        while not list((tmp_path / "killed" / kind).glob("*/*")) and time.monotonic() < deadline:
-            time.sleep(0.05)
-            assert work.poll() is None
-        work.send_signal(signal.SIGKILL)
-        work.communicate()
-    assert not (tmp_path / "killed" / "report").exists()
-    last = run(path, tmp_path / "killed")
-    _, said = last.communicate(timeout=900)
-    assert last.returncode == 0, said
-    assert tables(tmp_path / "killed") == tables(tmp_path / "whole")
-    page = (tmp_path / "killed" / "report" / "toy" / "main" / "report.html").read_text()
+        start(out).kill_when(lambda kind=kind: list((out / kind).glob("*/*")))
+    assert not (out / "report").exists()
+    last = start(out)
+    assert last.end() == 0, last.log.read_text()
+    assert tables(out) == tables(tmp_path / "whole")
+    page = (out / "report" / "toy" / "main" / "report.html").read_text()
     assert "DiscoDVT w/o relations" in page
     assert "draws trainings with replacement" in page
-    again = run(path, tmp_path / "killed")
-    _, said = again.communicate(timeout=300)
-    assert again.returncode == 0
-    assert ": done in" not in said  # nothing is made twice
+    again = run("grid", written(), "--out", out, *systems)
+    assert again.returncode == 0, again.stderr
+    assert ": done in" not in again.stderr  # nothing is made twice
 
 
 def test_a_failed_step_is_named_and_the_rest_goes_on(written, tmp_path):
@@ -223,14 +162,13 @@ def test_a_failed_step_is_named_and_the_rest_goes_on(written, tmp_path):
     text = GRID.replace("seeds = [1, 2]", "seeds = [1]").replace(
         '["pretrain", "seq2seq"]', '["pretrain", { stage = "seq2seq", set = { "optimizer.learning_rate" = 1e38 } }]'
     )
-    text = text[: text.index('[systems."DiscoDVT w/o')]
-    work = run(written(text), tmp_path / "out", "--json")
-    said, errors = work.communicate(timeout=900)
-    assert work.returncode == 1
-    found = json.loads(said)
+    systems = ("--only", "BART", "--only", "DiscoDVT")
+    result = run("grid", written(text), "--out", tmp_path / "out", "--jobs", 2, *systems, "--json")
+    assert result.returncode == 1
+    found = json.loads(result.stdout)
     assert [step["step"] for step in found["failed"]] == ["toy: train seq2seq-1"]
     assert found["left_out"] == ["toy: generate BART-1", "toy: evaluate BART", "toy: compare BART"]
-    assert errors.strip().splitlines()[-1].startswith("discodvt: toy: train seq2seq-1: ")
+    assert result.stderr.strip().splitlines()[-1].startswith("discodvt: toy: train seq2seq-1: ")
     page = (tmp_path / "out" / "report" / "toy" / "main" / "report.html").read_text()
     assert "Not complete, and so not here: BART" in page
 

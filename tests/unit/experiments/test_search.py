@@ -8,29 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 from pipeline.toy_corpus import write_corpus
 
 from discodvt.errors import BadRequest
 from discodvt.experiments.search import Search
 from discodvt.experiments.search_results import write_results
 from discodvt.experiments.space import Choice, Range, Space
-from discodvt.training import run
 from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train
 
 PRETRAIN = Path(__file__).parents[3] / "recipes" / "tiny" / "pretrain.toml"
 RATES = Choice((1e-4, 3e-4, 1e-3, 3e-3))
 SPACE = Space({"optimizer.learning_rate": RATES, "batch.stories_per_step": Choice((4, 8))})
-
-torch.set_num_threads(1)
-os.environ["TOKENIZERS_PARALLELISM"] = "false"  # tests fork
-
-
-@pytest.fixture(autouse=True)
-def _without_plots(monkeypatch):
-    """Most of the time of so short a training goes into its `training.png`."""
-    monkeypatch.setattr(run, "plot", lambda directory: directory)
 
 
 @pytest.fixture(scope="module")

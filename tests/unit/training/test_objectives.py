@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from tiny_bart import tiny_bart
 from torch.nn import functional as F
-from transformers import BartConfig, BartForConditionalGeneration
+from transformers import BartForConditionalGeneration
 
 from discodvt.model import token_loss
 from discodvt.model.backbones import new_backbone
@@ -16,10 +17,7 @@ from discodvt.training import losses
 
 def small_bart(vocabulary: int = 11) -> BartForConditionalGeneration:
     torch.manual_seed(0)
-    shape = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 1, "decoder_attention_heads": 1}
-    return BartForConditionalGeneration(
-        BartConfig(vocab_size=vocabulary, d_model=8, encoder_ffn_dim=8, decoder_ffn_dim=8, **shape)
-    )
+    return BartForConditionalGeneration(tiny_bart(vocabulary, width=8, heads=1, ffn_width=8))
 
 
 def reconstruction(states: torch.Tensor, labels: torch.Tensor, bart: BartForConditionalGeneration) -> torch.Tensor:

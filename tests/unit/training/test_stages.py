@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from transformers import BartConfig, BartForConditionalGeneration
+from tiny_bart import tiny_bart
+from transformers import BartForConditionalGeneration
 
 from discodvt.data.batches import Batch
 from discodvt.data.tokens import Ragged, Tokens
@@ -16,10 +17,7 @@ from discodvt.training.stages.reconstruct import LatentObjective, RelationLoss, 
 from discodvt.training.stages.seq2seq import TextObjective
 from discodvt.training.validation import marker_hits
 
-SHAPE = BartConfig(
-    vocab_size=40, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-    decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=64, dropout=0.0,
-)  # fmt: skip
+SHAPE = tiny_bart(40, dropout=0.0)
 SIZES = {"num_codes": 6, "code_width": 8, "conv_channels": 8, "relation_width": 6, "num_relations": 21}
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from unit.writing.toy_writer import CODES, MOST_CODES, causal_shape, save_causal_writer, save_writer
+from unit.writing.toy_writer import CODES, MOST_CODES, causal_shape, open_writer
 
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT
@@ -24,10 +24,7 @@ REQUESTS = [Request(("The fox who lost his hat", "Ann")[index % 2], index=index,
 
 @pytest.fixture(scope="module", params=["bart", "llama"])
 def writer(request, tmp_path_factory) -> StoryWriter:
-    directory = tmp_path_factory.mktemp("writer")
-    return StoryWriter.from_pretrained(
-        save_writer(directory) if request.param == "bart" else save_causal_writer(directory, "llama")
-    )
+    return open_writer(tmp_path_factory.mktemp("writer"), request.param)
 
 
 def alone(writer: StoryWriter, request: Request, params: SamplingParams = PARAMS) -> Story:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
-from unit.writing.toy_writer import CODES, TOKENS_PER_CODE, save_causal_writer, save_writer
+from unit.writing.toy_writer import CODES, TOKENS_PER_CODE, open_writer, save_writer
 
 from discodvt.cli import app
 from discodvt.discourse import Annotator
@@ -23,10 +23,7 @@ SETTINGS = SamplingParams(min_tokens=30, max_tokens=36, min_codes=8)
 
 @pytest.fixture(scope="module", params=["bart", "llama"])
 def writer(request, tmp_path_factory) -> StoryWriter:
-    folder = tmp_path_factory.mktemp(request.param)
-    return StoryWriter.from_pretrained(
-        save_writer(folder) if request.param == "bart" else save_causal_writer(folder, "llama")
-    )
+    return open_writer(tmp_path_factory.mktemp("writer"), request.param)
 
 
 @pytest.fixture(scope="module")

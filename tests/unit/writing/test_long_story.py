@@ -4,7 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from unit.writing.toy_writer import CODES, TOKENS_PER_CODE, save_bart, save_causal_writer, save_writer
+from unit.writing.toy_writer import (
+    CODES,
+    TOKENS_PER_CODE,
+    open_writer,
+    save_bart,
+    save_writer,
+    written,
+)
 
 from discodvt.errors import BadRequest
 from discodvt.writing import Request, SamplingParams, Story, StoryStream, StoryWriter
@@ -16,23 +23,12 @@ REQUESTS = [Request(("The fox who lost his hat", "Ann")[index % 2], index=index,
 
 @pytest.fixture(scope="module", params=["bart", "llama"])
 def writer(request, tmp_path_factory) -> StoryWriter:
-    directory = tmp_path_factory.mktemp("writer")
-    return StoryWriter.from_pretrained(
-        save_writer(directory) if request.param == "bart" else save_causal_writer(directory, "llama")
-    )
-
-
-def drafted(writer: StoryWriter, request: Request, params: SamplingParams) -> Any:
-    batch = writer.batch(1)
-    draft = batch.add(request, params)
-    while batch:
-        batch.step()
-    return draft
+    return open_writer(tmp_path_factory.mktemp("writer"), request.param)
 
 
 @pytest.fixture(scope="module")
 def drafts(writer) -> list[Any]:
-    return [drafted(writer, each, LONG) for each in REQUESTS]
+    return [draft for each in REQUESTS for draft in written(writer, [each], LONG)]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +64,7 @@ def test_it_is_the_same_in_any_batch_beside_others_and_streamed(writer, alone):
 def test_nothing_stands_three_times_in_a_row(writer):
     """A greedy random model does nothing but loop; spared words of the prompt are met by no penalty."""
     for prompt in ("The fox who lost his hat", "Ann"):
-        symbols = drafted(writer, Request(prompt), SamplingParams(words=40, greedy=True)).symbols
+        symbols = written(writer, [Request(prompt)], SamplingParams(words=40, greedy=True))[0].symbols
         for size in range(1, 9):
             runs = [a == b for a, b in zip(symbols, symbols[size:], strict=False)]
             longest = max(len(run) for run in "".join("x" if same else " " for same in runs).split(" "))
@@ -103,7 +99,8 @@ def test_its_beginning_is_what_its_plan_gives(writer, drafts):
     for draft in drafts:
         first = draft.codes * TOKENS_PER_CODE
         held = writer.lengths.positions // TOKENS_PER_CODE
-        given = drafted(writer, replace(draft.request, plan=draft.plan[:held]), replace(SHORT, min_tokens=first))
+        planned = replace(draft.request, plan=draft.plan[:held])
+        (given,) = written(writer, [planned], replace(SHORT, min_tokens=first))
         assert draft.symbols[:first] == given.symbols[:first]
 
 
@@ -133,7 +130,7 @@ def test_a_cancelled_one_leaves_the_batch_at_once(writer):
 
 
 def test_scores_count_every_symbol_once(writer):
-    draft = drafted(writer, replace(REQUESTS[0], scored=True), LONG)
+    (draft,) = written(writer, [replace(REQUESTS[0], scored=True)], LONG)
     assert set(writer.story(draft).notes["log_probs"]) == {"plan", "text"}
     assert len(draft.log_probs) == len(draft.symbols) + draft.ended
 

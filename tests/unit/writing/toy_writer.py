@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tiny_bart import tiny_bart
 from transformers import (
     AutoModelForCausalLM,
     BartConfig,
@@ -21,6 +22,8 @@ from transformers import (
 from discodvt.data.subwords import train_tokenizer
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
 from discodvt.model.prior import new_prior
+from discodvt.writing import Request, SamplingParams, StoryWriter
+from discodvt.writing.story_batch import StoryDraft
 
 TEXTS = [
     "Once there was a fox. He lost his hat, and he cried!",
@@ -30,20 +33,8 @@ CODES, MOST_CODES, TOKENS_PER_CODE = 12, 9, 4
 
 
 def _shape(vocabulary: int) -> BartConfig:
-    return BartConfig(
-        vocab_size=vocabulary,
-        d_model=16,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_attention_heads=2,
-        decoder_attention_heads=2,
-        encoder_ffn_dim=32,
-        decoder_ffn_dim=32,
-        max_position_embeddings=80,
-        init_std=0.3,
-        decoder_start_token_id=0,
-        forced_eos_token_id=None,
-    )
+    ids = {"decoder_start_token_id": 0, "forced_eos_token_id": None}
+    return tiny_bart(vocabulary, layers=2, ffn_width=32, positions=80, init_std=0.3, **ids)
 
 
 def save_writer(
@@ -138,6 +129,22 @@ def save_causal_model(directory: Path, kind: str) -> Path:
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     return directory
+
+
+def open_writer(directory: Path, kind: str) -> StoryWriter:
+    """Around a BART, or around a causal model."""
+    return StoryWriter.from_pretrained(
+        save_writer(directory) if kind == "bart" else save_causal_writer(directory, kind)
+    )
+
+
+def written(writer: StoryWriter, requests: list[Request], params: SamplingParams, rows: int = 2) -> list[StoryDraft]:
+    """Stories, some of them beside each other."""
+    batch = writer.batch(rows)
+    drafts = [batch.add(request, params) for request in requests]
+    while batch:
+        batch.step()
+    return drafts
 
 
 @torch.no_grad()

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BartConfig, BertConfig, BertModel
+from tiny_bart import tiny_bart
+from transformers import BertConfig, BertModel
 
 from discodvt.data.subwords import train_tokenizer
 from discodvt.data.tokens import Ragged
@@ -29,8 +30,6 @@ PAIRS = [
     Pair("he slept through the whole of that long night", "he was tired", "so"),
     Pair("they sang", "the sun went down behind the hills and the owls woke", "as"),
 ]
-SHAPE = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16,
-         "encoder_attention_heads": 2, "decoder_attention_heads": 2, "max_position_embeddings": 64}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +42,7 @@ def checkpoints(tmp_path_factory, tokenizer):
     """A DiscoDVT and a BERT with the same subwords."""
     torch.manual_seed(0)
     root = tmp_path_factory.mktemp("encoders")
-    DiscoDVT.from_bart(BartConfig(vocab_size=len(tokenizer), **SHAPE)).save_pretrained(root / "discodvt")
+    DiscoDVT.from_bart(tiny_bart(len(tokenizer))).save_pretrained(root / "discodvt")
     bert = BertConfig(vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
                       intermediate_size=16, max_position_embeddings=64, pad_token_id=1)  # fmt: skip
     BertModel(bert).save_pretrained(root / "bert")

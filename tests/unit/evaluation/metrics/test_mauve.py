@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 import torch
-from transformers import BartConfig, BartModel, GPT2Config, GPT2Model
+from tiny_bart import tiny_bart
+from transformers import BartModel, GPT2Config, GPT2Model
 
 from discodvt.checkpoints import open_tokenizer
 from discodvt.data.subwords import train_tokenizer
@@ -28,11 +29,7 @@ def models(tmp_path_factory):
     GPT2Model(GPT2Config(vocab_size=len(tokenizer), n_positions=32, n_embd=16, n_layer=1, n_head=2)).save_pretrained(
         root / "reader"
     )
-    sides = {f"{side}_{name}": 1 + (name == "attention_heads") for side in ("encoder", "decoder")
-             for name in ("layers", "attention_heads")}  # fmt: skip
-    shape = BartConfig(vocab_size=len(tokenizer), d_model=16, max_position_embeddings=32, encoder_ffn_dim=16,
-                       decoder_ffn_dim=16, **sides)  # fmt: skip
-    BartModel(shape).save_pretrained(root / "both")
+    BartModel(tiny_bart(len(tokenizer), positions=32)).save_pretrained(root / "both")
     for name in ("reader", "both"):
         tokenizer.save_pretrained(root / name)
     return root

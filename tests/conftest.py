@@ -16,6 +16,11 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"  # tests fork
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those of the Ray cluster come first: they take minutes in one process, and others help it with the rest."""
+    items.sort(key=lambda item: item.path.name != "test_ray.py")
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of corpora beside the repository; tests that need it are skipped where it is not."""

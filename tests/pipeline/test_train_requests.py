@@ -136,6 +136,19 @@ def test_a_change_is_remembered_when_the_run_is_killed_again(place):
     assert "- step 1: optimizer.learning_rate from 0.0001 to 1e-05\n" in (place / "out" / "README.md").read_text()
 
 
+@pytest.mark.parametrize("change", ["word_dropout.rate=0.3", "relaxation.noise_free=1.0", "loss.entropy=0.5"])
+def test_what_the_watchdog_advises_can_be_changed_on_resume(place, change):
+    again = stopped(place)
+    shutil.copytree("out", "as_it_was")
+    code, _, said = ask(*again, "--resume", "--change", change)
+    assert code == 0, said
+    (kept,) = json.loads((place / "out" / "manifest.json").read_text())["changes"]
+    assert f"{kept['key']}={kept['to']}" == change
+    list(run(read_recipe(place / "recipe.toml", again[1::2]), place / "as_it_was", resume=True))
+    changed, unchanged = (load_file(place / out / "model.safetensors") for out in ("out", "as_it_was"))
+    assert any(not torch.equal(changed[name], unchanged[name]) for name in unchanged)
+
+
 def test_what_may_not_change_on_resume(place):
     again = stopped(place)
     assert "--change seed: fixed" in refused(*again, "--resume", "--change", "seed=3")

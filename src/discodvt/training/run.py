@@ -37,6 +37,11 @@ MAY_CHANGE = (  # sections and keys in which a resumed run may differ from what 
     "validation.every_steps",
     "validation.stories_per_batch",
     "validation.bleu_stories",
+    "word_dropout",
+    "relaxation",
+    "loss.entropy",
+    "loss.batch_entropy",
+    "loss.position_entropy",
 )
 
 

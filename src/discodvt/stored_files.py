@@ -29,6 +29,7 @@ _SIZES = (
 _SETTINGS = {  # of generation_config.json: least value, and whether it counts something
     "temperature": (0, False),
     "repetition_penalty": (0, False),
+    "prompt_bias": (0, False),
     "min_new_tokens": (0, True),
     "max_new_tokens": (1, True),
     "prompt_tokens": (1, True),

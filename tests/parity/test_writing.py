@@ -78,7 +78,7 @@ def test_transformers_alone_write_the_same_greedy_texts(writer):
 def test_the_storyteller_writes_what_transformers_alone_write_with_it(shipped):
     tokenizer, model = (kind.from_pretrained(shipped.directory) for kind in (AutoTokenizer, AutoModel))
     for prompt, plan in zip(PROMPTS, PLANS, strict=True):
-        story = shipped.write(prompt, plan=plan, greedy=True, max_tokens=120)
+        story = shipped.write(prompt, plan=plan, greedy=True, max_tokens=120, prompt_bias=0.0)
         ids = tokenizer(prompt, return_tensors="pt")
         settings = {"do_sample": False, "max_new_tokens": 120}
         written = model.write(ids["input_ids"], ids["attention_mask"], torch.tensor([plan]), **settings)

@@ -83,6 +83,7 @@ def test_another_number_of_codes(broken, codes):
     [
         ({"temperature": "hot"}, 'temperature is "hot"; expected a number of 0 or more'),
         ({"repetition_penalty": -1}, "repetition_penalty is -1"),
+        ({"prompt_bias": -2}, "prompt_bias is -2"),
         ({"max_new_tokens": 2.5}, "max_new_tokens is 2.5; expected a whole number of 1 or more"),
         ({"prompt_tokens": 0}, "prompt_tokens is 0"),
     ],

@@ -69,6 +69,12 @@ def generate(
     plan_strength: Annotated[
         float | None, typer.Option(help="How firmly the text follows its plan, 0: not; default: the model's, or 1.")
     ] = None,
+    prompt_bias: Annotated[
+        float | None,
+        typer.Option(
+            help="Nats by which words of the prompt are favoured until the story has them; default: the model's, or 0."
+        ),
+    ] = None,
     repetition_penalty: Annotated[
         float | None, typer.Option(help="Above 1 lowers tokens already used; default: the model's, or 1.")
     ] = None,
@@ -118,7 +124,7 @@ def generate(
         "min_tokens": min_tokens, "max_tokens": max_tokens, "min_codes": min_codes, "max_codes": max_codes,
         "top_p": top_p, "top_k": top_k, "min_p": min_p, "temperature": temperature,
         "plan_temperature": plan_temperature, "plan_strength": plan_strength, "words": words,
-        "repetition_penalty": repetition_penalty,
+        "repetition_penalty": repetition_penalty, "prompt_bias": prompt_bias,
     }  # fmt: skip
     params = SamplingParams(greedy=greedy, **{name: value for name, value in options.items() if value is not None})
     total = len(asked) * stories_each

@@ -84,11 +84,11 @@ class Corpus:
         self, *, seed: int, dropout: DropoutSchedule, noise: Noise | None = None, weak_plans: WeakPlans | None = None
     ) -> tuple[StoryFeed, StoryFeed]:
         """Both splits as prompts and stories."""
-        pad, mask = self.symbols.pad, self.tokenizer.mask_token_id
-        if mask is None and dropout.rate > 0:
-            raise BadRequest("word_dropout.rate: the tokenizer has no mask token to put in a word's place; set it to 0")
+        pad = self.symbols.pad
+        in_place = (self.tokenizer.mask_token_id, self.tokenizer.unk_token_id, pad)  # of a dropped word: what there is
+        mask = next(symbol for symbol in in_place if symbol is not None)
         train, valid = (
-            StoryFeed(tokens, pad, mask or pad, seed, dropout, noise, weak_plans) for tokens in (self.train, self.valid)
+            StoryFeed(tokens, pad, mask, seed, dropout, noise, weak_plans) for tokens in (self.train, self.valid)
         )
         return train, valid
 

@@ -11,7 +11,6 @@ likelier within the segment and the next. The annotator then says which candidat
 place beside it.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -21,6 +20,7 @@ from discodvt.discourse.labels import MARKERS
 from discodvt.errors import BadRequest
 from discodvt.writing.control import alternatives, check_place, redraw, spans
 from discodvt.writing.dictionary import CodeDictionary
+from discodvt.writing.prompt_words import content_words, words_of
 from discodvt.writing.sampling import SamplingParams
 from discodvt.writing.story import Request, Story
 
@@ -32,14 +32,6 @@ CANDIDATES = 8  # of a wish
 WISHED_CODES = 4  # different codes tried at the place of a wish
 HERE, BESIDE, NOWHERE = "here", "beside", "nowhere"
 _CLOSENESS = {HERE: 2, BESIDE: 1, NOWHERE: 0}
-_WORD = re.compile(r"[^\W\d_]+")
-# Closed-class words of English; what is left of a prompt are its content words.
-_FUNCTION_WORDS = frozenset(
-    "a about after all also an and any are as at be because been before but by can could did do does down for from had "
-    "has have he her him his how i if in into is it its just like made make me my no not of off on once one or our out "
-    "over said she so some that the their them then there these they this to too up upon very was we were what when "
-    "where which who whom whose why will with would you your".split()
-)
 
 
 class Wish(NamedTuple):
@@ -59,11 +51,10 @@ class Wish(NamedTuple):
 
 def scores_of(story: Story) -> dict[str, float]:
     """What a scored story is ranked by, and its sum, `total`."""
-    wanted = {word for word in _words(story.prompt) if word not in _FUNCTION_WORDS}
-    kept = _words(story.text)
+    wanted = {word.lower() for word in content_words(story.prompt)}
     found: dict[str, float] = dict(story.notes.get("log_probs", {}))
     if wanted:
-        found["words"] = len(wanted & kept) / len(wanted)
+        found["words"] = len(wanted & words_of(story.text)) / len(wanted)
     return {**found, "total": sum(found.values())}
 
 
@@ -183,7 +174,3 @@ def write_best(
                 told = {"place": wish.place, "marker": wish.marker, "found": found[best.notes["chosen"]]}
                 best = replace(best, notes={"wish": told, **best.notes})
             yield best
-
-
-def _words(text: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(text)}

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from discodvt.writing.engine import Cache, Engine
+from discodvt.writing.prompt_words import PromptWords
 from discodvt.writing.sampling import Floats, Ints, SamplingParams, sample
 
 LONGEST_BLOCK = 8  # symbols that are looked for in a loop
@@ -54,6 +55,7 @@ class Draft:
     symbols: list[int] = field(default_factory=list)
     ended: bool = False  # by its own end symbol, which is not kept
     favour: Favour | None = None
+    prompt_words: PromptWords | None = None
     unpenalised: frozenset[int] = frozenset()  # symbols that a repetition penalty spares
     most_in_a_row: int | None = None  # times that a block of a few symbols may follow itself
     log_probs: list[float] | None = None  # of each symbol that was stepped to, under the model alone; None: not wanted
@@ -167,6 +169,8 @@ def next_symbols(logits: Floats, drafts: Sequence[Draft], *, start: int, end: in
             scores[used] = np.where(known < 0, known * penalty, known / penalty)
         if draft.most_in_a_row is not None:
             scores[list(looping(draft.symbols, draft.most_in_a_row))] = -np.inf
+        if draft.prompt_words is not None:
+            draft.prompt_words.favour(scores, draft.symbols)
         if draft.favour is not None and (bias := draft.favour.bias_after(draft.symbols)):
             scores[list(draft.favour.symbols)] += bias
         if len(draft.symbols) < draft.fewest:

@@ -164,6 +164,9 @@ def long_draft(writer: "StoryWriter", request: Request, params: SamplingParams) 
         )
     if request.plan is not None:
         raise BadRequest("`words` and `plan`: a long story draws its own plan; leave one out", ("words", "plan"))
+    if params.prompt_bias:
+        told = "a story in windows favours no words of its prompt; leave one out"
+        raise BadRequest(f"`words` and `prompt_bias`: {told}", ("words", "prompt_bias"))
     asked = params.resolved(writer.model_defaults)
     unset = params.repetition_penalty is None and (asked.repetition_penalty or 1.0) == 1.0
     prompt, size = writer.prompt_ids(request.prompt), writer.latent.tokens_per_code

@@ -44,6 +44,7 @@ class SamplingParams:
     max_codes: int | None = None
     plan_temperature: float | None = None  # plans are sampled without a nucleus; 0: greedy
     plan_strength: float | None = None  # what the latent is multiplied by; 0: the plan is not heard
+    prompt_bias: float | None = None  # nats by which content words of the prompt are favoured (`prompt_words`); 0: off
     words: int | None = None  # about so many, in windows where the positions hold fewer (`long_story`)
 
     def __post_init__(self) -> None:
@@ -55,8 +56,9 @@ class SamplingParams:
         for name in ("temperature", "plan_temperature"):
             value = getattr(self, name)
             self._check(name, value is None or 0 <= value < _LARGE, "0 (greedy) or more, and below a million")
-        strength = self.plan_strength
-        self._check("plan_strength", strength is None or 0 <= strength < _LARGE, "0 or more, and below a million")
+        for name in ("plan_strength", "prompt_bias"):
+            value = getattr(self, name)
+            self._check(name, value is None or 0 <= value < _LARGE, "0 or more, and below a million")
         for least, most in (("min_tokens", "max_tokens"), ("min_codes", "max_codes")):
             low, high = getattr(self, least), getattr(self, most)
             self._check(least, low is None or low >= 0, "0 or more")
@@ -77,7 +79,7 @@ class SamplingParams:
 
     def resolved(self, model_defaults: "SamplingParams") -> "SamplingParams":
         """The same with the model's own settings where none was given; greedy: temperature 0."""
-        names = ("temperature", "repetition_penalty", "plan_temperature", "plan_strength")
+        names = ("temperature", "repetition_penalty", "plan_temperature", "plan_strength", "prompt_bias")
         own = {name: getattr(model_defaults, name) for name in names if getattr(self, name) is None}
         return replace(self, **own | ({"temperature": 0.0} if self.greedy else {}))
 

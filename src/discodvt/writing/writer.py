@@ -22,6 +22,7 @@ from discodvt.writing.detokenizer import Detokenizer, GrowingText
 from discodvt.writing.layers import int8_levels
 from discodvt.writing.loading import LoadedWriter, load_writer
 from discodvt.writing.long_story import Window, long_draft
+from discodvt.writing.prompt_words import PromptWords
 from discodvt.writing.sampling import SamplingParams, stream_key
 from discodvt.writing.story import Request, Segment, Story, cut_to_sentence, live_text, segments_of
 from discodvt.writing.story_batch import PlanDraft, StoryBatch, StoryDraft, StoryStream
@@ -164,6 +165,7 @@ class StoryWriter:
         """A request that can be written, ready for a batch: its plan is given, or its `plan_draft` is to be drawn."""
         if params.words is not None:
             return long_draft(self, request, params)
+        params = params.resolved(self.model_defaults)
         prompt, key = self.prompt_ids(request.prompt), (request.seed, request.index, request.prompt.strip())
         fewest, most = self._lengths(len(prompt), params)
         beginning = self.beginning_ids(request.begin_with, most)
@@ -174,9 +176,10 @@ class StoryWriter:
             key=stream_key(*key, "text"),
             fewest=fewest,
             most=most,
-            params=params.resolved(self.model_defaults),
+            params=params,
             forced=dict(enumerate(beginning)),
             favour=self._favour(request.favour),
+            prompt_words=self._prompt_words(request.prompt, params),
             log_probs=[] if request.scored else None,
         )
         plan = self._checked_plan(request)
@@ -190,7 +193,7 @@ class StoryWriter:
             key=stream_key(*key, "plan"),
             fewest=fewest,
             most=most,
-            params=params.resolved(self.model_defaults).for_plans(),
+            params=params.for_plans(),
             forced=self._checked_locks(request.locks, most),
             log_probs=[] if request.scored else None,
         )
@@ -288,6 +291,9 @@ class StoryWriter:
         size = self.latent.tokens_per_code
         symbols = {self._ids(form, "marker")[0] for form in (marker, marker.capitalize())}
         return Favour(tuple(sorted(symbols)), first=place * size, last=(place + 2) * size, bias=FAVOUR_BIAS)
+
+    def _prompt_words(self, prompt: str, params: SamplingParams) -> PromptWords | None:
+        return PromptWords(prompt, self._tokenizer, params.prompt_bias) if params.prompt_bias else None
 
     def _checked_plan(self, request: Request) -> tuple[int, ...] | None:
         """A given plan, if the model can follow it; None where one is to be drawn."""

@@ -1,5 +1,7 @@
 """What each stage trains: gradients reach all of it, and nothing depends on how a batch is cut."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -7,8 +9,10 @@ from tiny_bart import tiny_bart
 from transformers import BartForConditionalGeneration
 
 from discodvt.data.batches import Batch
+from discodvt.data.subwords import Symbols
 from discodvt.data.tokens import Ragged, Tokens
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
+from discodvt.training.assembly import Corpus
 from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed, WeakPlans
 from discodvt.training.loop import without_gradient
 from discodvt.training.stages import Objective
@@ -129,6 +133,15 @@ def test_validation_is_free_of_chance():
     batch = feed().batch(np.arange(4), step=None)
     assert "noise" not in batch
     assert "decoder_ids" not in batch
+
+
+@pytest.mark.parametrize(("mask", "unknown", "used"), [(39, 3, 39), (None, 3, 3), (None, None, 1)])
+def test_what_stands_in_the_place_of_a_dropped_word(mask, unknown, used):
+    tokenizer = SimpleNamespace(mask_token_id=mask, unk_token_id=unknown)
+    corpus = Corpus(tokenizer, Symbols((), (), 0, 2, pad=1), tokens(), tokens())
+    train, _ = corpus.story_feeds(seed=5, dropout=DropoutSchedule(0.9))
+    ids = train.batch(np.array([1]), step=0)["decoder_ids"]
+    assert 0.7 < (ids == used).float().mean() < 1
 
 
 def test_a_weak_plan_has_as_many_of_its_own_codes_as_it_is_strong():

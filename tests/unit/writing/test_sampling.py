@@ -119,6 +119,7 @@ def test_rounding_hardly_ever_changes_a_sample():
         ({"min_p": 1.0}, "`min_p` 1"),
         ({"temperature": -1.0}, "`temperature` -1"),
         ({"repetition_penalty": 0.0}, "above 0"),
+        ({"prompt_bias": -1.0}, "`prompt_bias` -1"),
         ({"min_tokens": 20, "max_tokens": 10}, "`min_tokens` 20 is above `max_tokens` 10"),
         ({"min_codes": 3, "max_codes": 2}, "`min_codes` 3 is above `max_codes` 2"),
         ({"max_tokens": 0}, "`max_tokens` 0"),

@@ -20,7 +20,14 @@ from discodvt import StoryWriter
 
 PROMPTS = ("The fox who lost his hat", "Once upon a time, there was a little girl named Lily.")
 OWN = {  # the model's own lengths, and at which settings it is fluent and keeps to its prompt; chosen on valid
-    "": {"min_new_tokens": 40, "max_new_tokens": 512, "prompt_tokens": 48, "temperature": 0.7, "prompt_bias": 2.0},
+    "": {
+        "min_new_tokens": 40,
+        "max_new_tokens": 512,
+        "prompt_tokens": 48,
+        "temperature": 0.65,
+        "repetition_penalty": 1.04,
+        "prompt_bias": 1.5,
+    },
     "prior": {"min_new_tokens": 8, "temperature": 0.5},
 }
 PLAN_STRENGTH = 0.6

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModel, AutoTokenizer, BartForConditionalGeneration
+from transformers import AutoModel, AutoTokenizer, BartForConditionalGeneration, GenerationConfig
 from unit.writing.toy_writer import save_bart, save_writer, written
 
 from discodvt.checkpoints import STORYTELLER
@@ -84,6 +84,23 @@ def test_the_storyteller_writes_what_transformers_alone_write_with_it(shipped):
         written = model.write(ids["input_ids"], ids["attention_mask"], torch.tensor([plan]), **settings)
         text = tokenizer.decode(written[0], skip_special_tokens=True).strip()
         assert text == story.text if story.finish == "end" else text.startswith(story.text)
+
+
+@pytest.mark.parametrize("in_config", [False, True])
+def test_a_repetition_penalty_spares_the_prompt_through_transformers_too(shipped, in_config):
+    """Hugging Face's counts the prompt of a causal model; the writer's, and that of a BART, does not."""
+    tokenizer, model = (kind.from_pretrained(shipped.directory) for kind in (AutoTokenizer, AutoModel))
+    prompt, plan = "The dog and the bird and the dog", PLANS[0]
+    story = shipped.write(prompt, plan=plan, greedy=True, max_tokens=60, prompt_bias=0.0, repetition_penalty=1.5)
+    settings = {"do_sample": False, "max_new_tokens": 60, "repetition_penalty": 1.5}
+    if in_config:
+        kept = model.generation_config.to_dict()
+        settings = {"generation_config": GenerationConfig.from_dict(kept | settings)}
+    ids = tokenizer(prompt, return_tensors="pt")
+    written = model.write(ids["input_ids"], ids["attention_mask"], torch.tensor([plan]), **settings)
+    text = tokenizer.decode(written[0], skip_special_tokens=True).strip()
+    assert text == story.text if story.finish == "end" else text.startswith(story.text)
+    assert text != shipped.write(prompt, plan=plan, greedy=True, max_tokens=60, prompt_bias=0.0).text
 
 
 def test_the_likeliest_plans_equal_generate(writer):

@@ -8,7 +8,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
+from transformers import (
+    GenerationConfig,
+    GenerationMixin,
+    LogitsProcessorList,
+    PreTrainedModel,
+    RepetitionPenaltyLogitsProcessor,
+)
 
 from discodvt.data.subwords import Symbols
 from discodvt.errors import BadRequest
@@ -114,3 +120,22 @@ def check_plan(plan: Tensor, codes: int) -> None:
         )
     if plan.shape[1] == 0 or bool(padding.all(1).any()):
         raise BadRequest("`plan`: a plan without codes; give one or more to each story", parameter="plan")
+
+
+def penalise_stories_alone(own: GenerationConfig, arguments: dict[str, Any], *, prompt: int) -> None:
+    """Have the repetition penalty of a call of `generate` spare what only the prompt has, as encoder-decoders do.
+
+    `prompt` symbols come before the story's own; call it after `settle_lengths`.
+    """
+    theirs = arguments.get("generation_config")
+    asked = arguments.get("repetition_penalty")
+    penalty = (own if theirs is None else theirs).repetition_penalty if asked is None else asked
+    if penalty is None or penalty == 1.0:
+        return
+    processor = RepetitionPenaltyLogitsProcessor(penalty, prompt_ignore_length=prompt)
+    arguments["logits_processor"] = LogitsProcessorList([processor, *arguments.get("logits_processor", ())])
+    if theirs is None:
+        arguments["repetition_penalty"] = 1.0
+    else:
+        theirs.update(repetition_penalty=1.0)
+        arguments.pop("repetition_penalty", None)

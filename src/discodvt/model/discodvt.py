@@ -27,7 +27,13 @@ from transformers.modeling_outputs import CausalLMOutputWithPast, Seq2SeqLMOutpu
 
 from discodvt.checkpoints import Checkpoint
 from discodvt.errors import BadRequest
-from discodvt.model.around_backbone import AroundBackbone, check_plan, keep_settings, settle_lengths
+from discodvt.model.around_backbone import (
+    AroundBackbone,
+    check_plan,
+    keep_settings,
+    penalise_stories_alone,
+    settle_lengths,
+)
 from discodvt.model.backbones import Prompt, load_language_model, new_backbone
 from discodvt.model.bottlenecks import new_bottleneck
 from discodvt.model.configuration import DiscoDVTConfig
@@ -264,7 +270,8 @@ class DiscoDVT(AroundBackbone):
     ) -> Any:  # fmt: skip
         """`GenerationMixin.generate` from prompts [B, N] under a plan [B, L]; all of its arguments hold.
 
-        As there, a causal backbone returns prompt, SEP and story, an encoder-decoder its start symbol and the story.
+        As there, a causal backbone returns prompt, SEP and story, an encoder-decoder its start symbol and the story. A
+        repetition penalty is one over the story, with either.
         """
         prompts = kwargs.pop("input_ids", None) if inputs is None else inputs
         if prompts is None:
@@ -275,6 +282,8 @@ class DiscoDVT(AroundBackbone):
         before = given if start is None else start.shape[1]
         room = self.config.max_position_embeddings - before
         longest = settle_lengths(self.generation_config, kwargs, given=before, room=room)
+        if not self.config.is_encoder_decoder:
+            penalise_stories_alone(self.generation_config, kwargs, prompt=given - 1)  # SEP is the story's start
         if plan is not None:
             check_plan(plan, self.config.num_codes)
             told = before if self.config.is_encoder_decoder else 1  # symbols at story positions, before the first new

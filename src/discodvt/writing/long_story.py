@@ -168,7 +168,8 @@ def long_draft(writer: "StoryWriter", request: Request, params: SamplingParams) 
         told = "a story in windows favours no words of its prompt; leave one out"
         raise BadRequest(f"`words` and `prompt_bias`: {told}", ("words", "prompt_bias"))
     asked = params.resolved(writer.model_defaults)
-    unset = params.repetition_penalty is None and (asked.repetition_penalty or 1.0) == 1.0
+    if params.repetition_penalty is None:  # that of a model is for stories it sees as a whole
+        asked = replace(asked, repetition_penalty=max(PENALTY, asked.repetition_penalty or 1.0))
     prompt, size = writer.prompt_ids(request.prompt), writer.latent.tokens_per_code
     most = min(writer.lengths.max_tokens, writer.generator_engine.room(len(prompt)))
     codes = round(WINDOW * writer.lengths.max_tokens / size)
@@ -187,7 +188,7 @@ def long_draft(writer: "StoryWriter", request: Request, params: SamplingParams) 
         key=0,  # its windows have their own
         fewest=0,
         most=most,
-        params=replace(asked, repetition_penalty=PENALTY) if unset else asked,
+        params=asked,
         beginning=beginning,
         log_probs=[] if request.scored else None,
         plan_log_probs=[] if request.scored else None,

@@ -9,7 +9,7 @@ go on with it, and a name (with a capital, and rare) is ended where it ends: so 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,11 +47,13 @@ class Spelling:
     """A word in all the subwords it can be made of, and how far the last symbols of a story have written it."""
 
     def __init__(self, word: str, tokenizer: "Tokenizer", *, is_name: bool = False) -> None:
-        subwords, number = tokenizer.encode(as_input(word), add_special_tokens=False).tokens, tokenizer.token_to_id
-        self._marked = "".join(subwords)  # with the mark of the space before it
-        self._ends = [self._from(start, number) for start in range(len(self._marked))]
-        self.first = number(subwords[0])
-        self.is_one_subword = len(subwords) == 1
+        usual = tokenizer.encode(as_input(word), add_special_tokens=False)
+        self._marked = "".join(usual.tokens)  # with the mark of the space before it
+        self._ends = [self._from(start, tokenizer.token_to_id) for start in range(len(self._marked))]
+        starts = accumulate(map(len, usual.tokens), initial=0)
+        self._usual = {start: (symbol,) for start, symbol in zip(starts, usual.ids, strict=False)}
+        self.first: int = usual.ids[0]
+        self.is_one_subword = len(usual.ids) == 1
         self._starts = (0, 1) if is_name else (0,)  # a name also without the space, after a quotation mark
         self._written: set[int] = set()  # characters up to which it may have been written
 
@@ -69,8 +71,8 @@ class Spelling:
         return ended
 
     def going_on(self) -> Iterator[int]:
-        """Subwords that go on with the word where it has been begun."""
-        return chain.from_iterable(self._ends[start] for start in self._written)
+        """Subwords that go on with the word where it has been begun: the usual one, else all."""
+        return chain.from_iterable(self._usual.get(start) or self._ends[start] for start in self._written)
 
 
 class PromptWords:
@@ -78,7 +80,7 @@ class PromptWords:
 
     def __init__(self, prompt: str, tokenizer: "Tokenizer", bias: float) -> None:
         self._bias, self._read = bias, 0
-        words = content_words(prompt)
+        words = [word for word in content_words(prompt) if tokenizer.encode(word, add_special_tokens=False).ids]
         in_title = len(words) > 1 and all(word[0].isupper() for word in words)
         self._words = [_Word(word, tokenizer, is_first=word == words[0], in_title=in_title) for word in words]
         self._inside = _inside_words(tokenizer) if any(word.is_name for word in self._words) else None
@@ -126,7 +128,7 @@ class _Word:
     def favoured(self) -> Iterator[tuple[int, float]]:
         """Symbols, and how much each is favoured."""
         for spelling in self._favoured:
-            if not self._is_written and spelling.first is not None:
+            if not self._is_written:
                 yield spelling.first, self._weight
             if not spelling.is_one_subword:
                 yield from ((symbol, SPELLING) for symbol in spelling.going_on())

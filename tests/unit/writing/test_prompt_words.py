@@ -60,8 +60,9 @@ def test_capitals_of_a_title_are_no_names(storyteller: StoryWriter) -> None:
 def test_a_name_that_is_begun_is_spelled_to_its_end(storyteller: StoryWriter) -> None:
     assert storyteller._tokenizer.encode(" Haruto", add_special_tokens=False).tokens == ["▁Har", "ut", "o"]
     assert favoured(storyteller, "Haruto", ["▁Har"])["ut"] == SPELLING * BIAS
-    other_subwords = favoured(storyteller, "Haruto", ["▁H", "ar"])
-    assert other_subwords["ut"] == other_subwords["u"] == SPELLING * BIAS
+    assert "u" not in favoured(storyteller, "Haruto", ["▁Har"])  # the usual subword alone
+    other_subwords = favoured(storyteller, "Haruto", ["▁H"])
+    assert other_subwords["ar"] == other_subwords["a"] == SPELLING * BIAS
     assert favoured(storyteller, "Haruto", ["▁Har", "ut", "o", "▁ran", "▁Har"])["ut"] == SPELLING * BIAS  # each time
     assert favoured(storyteller, "Haruto", ['▁"', "H", "ar"])["ut"] == SPELLING * BIAS  # after a quotation mark
     assert "ut" not in favoured(storyteller, "Haruto", ["▁Hal"])

@@ -44,6 +44,7 @@ class RayCluster:
         except Exception as error:  # Ray's own, Python's, and bare ones: a node that takes long to start
             what = f"ray:{address}: cannot join the cluster" if address else "ray: cannot join or start a cluster"
             raise BadRequest(f"`on` {what} ({_first_line(error)})", parameter="on") from None
+        _keep_off_our_output(ray)
         self._running: dict[Any, int] = {}
         own = {name: amount for name, amount in self._need.items() if name not in _RAY_NAMES}
         options: dict[str, Any] = {"num_cpus": self._need["cpus"], "num_gpus": self._need.get("gpus", 0)}
@@ -128,6 +129,16 @@ def _attempt(versions: dict[str, str], task: bytes) -> Any:
         node = socket.gethostname()
         raise WorkFailed(f"Ray node {node}: {'; '.join(other)}; install the same versions on every node")
     return pickle.loads(task)()
+
+
+def _keep_off_our_output(ray: Any) -> None:
+    """Ray tells of lost nodes on standard output, which is for results; what it means for a shard is the task's error.
+
+    There is no setting for it: `log_to_driver` is about the output of workers.
+    """
+    worker = ray._private.worker
+    if hasattr(worker, "print_to_stdstream"):
+        worker.print_to_stdstream = lambda *_, **__: None
 
 
 def _knock(address: str) -> None:

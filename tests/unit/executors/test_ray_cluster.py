@@ -2,7 +2,7 @@
 
 import os
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ class FakeRay(ModuleType):
         super().__init__("ray")
         self.cores, self.started_with, self.error = running, set[str](), None
         self.joined: list[str | None] = []
+        self._private = SimpleNamespace(worker=SimpleNamespace(print_to_stdstream=lambda told, **_: print(told)))
 
     def init(self, address: str | None = None, **given: Any) -> None:
         if self.error is not None:
@@ -94,3 +95,18 @@ def test_what_keeps_a_cluster_from_starting_is_one_line(monkeypatch: pytest.Monk
         BadRequest, match=r"cannot join or start a cluster \(The current node timed out during startup.\)"
     ):
         opened(monkeypatch, ray)
+
+
+def test_what_ray_tells_of_lost_nodes_is_kept_off_the_output(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ray = FakeRay()
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    RayCluster(None, workers=1, resources={})
+    ray._private.worker.print_to_stdstream({"lines": ["a node is dead"]}, ignore_prefix=False)
+    assert capsys.readouterr().out == ""
+
+
+def test_the_installed_ray_tells_it_by_that_name() -> None:
+    worker = pytest.importorskip("ray._private.worker")
+    assert "print_to_stdstream" in worker.listen_error_messages.__code__.co_names

@@ -322,6 +322,19 @@ def test_fsq_passes_gradients_straight_through_the_rounding():
     torch.testing.assert_close(features.grad, soft.grad)
 
 
+def test_fsq_pulls_back_what_lies_far_beyond_the_grid_and_nothing_else():
+    module = fsq()
+    features = (0.6 * FEATURES).requires_grad_()
+    out = module(features, MASK)
+    scalars = module.to_scalars(features).detach()
+    excess = torch.where(scalars.abs() > 1.5, scalars.abs() - 1.5, 0.0).square().mean(-1)
+    torch.testing.assert_close(out.auxiliary, torch.stack([excess[0].mean(), excess[1, :2].mean()]))
+    out.auxiliary.sum().backward()
+    far = (scalars.abs() > 1.5).any(-1) & MASK
+    assert torch.equal(features.grad.any(-1), far)
+    assert 0 < far.sum() < MASK.sum()
+
+
 @pytest.mark.parametrize(
     ("name", "codes", "levels", "said"),
     [

@@ -3,6 +3,9 @@
 A code is a cell of the grid: its number has the levels as digits, the first channel the lowest. The grid is fixed, so
 no code can die. Rounding passes gradients straight through; there are no probabilities, no noise and no temperature.
 Levels are evenly spaced from -1 to 1; the paper shifts even numbers of levels by half a step.
+
+A loss of its own pulls scalars back that lie far beyond the grid: what is first asked of a new posterior is the same at
+all positions, and without this they go into one corner together, where the bound has no slope that could part them.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +18,7 @@ from torch import Tensor, nn
 from discodvt.model.bottlenecks.base import Bottleneck, BottleneckOutput, CodeLogits
 
 MOST_LEVELS = 8  # of a channel, unless they are given
+FAR = 1.5  # tanh(1.5) is 0.9, its slope 0.18
 
 
 def grid_levels(codes: int) -> list[int]:
@@ -33,6 +37,7 @@ class FiniteScalarBottleneck(Bottleneck):
     """Codes whose vectors are sums of the channels' vectors, each times its scalar."""
 
     probabilistic = False
+    auxiliary_weight = 0.25
 
     def __init__(self, channels: int, codes: int, width: int, **options: Any) -> None:
         super().__init__(channels, codes, width, **options)
@@ -63,13 +68,16 @@ class FiniteScalarBottleneck(Bottleneck):
     def quantize(
         self, features: Tensor, mask: Tensor, *, temperature: float | None, noise: Tensor | None
     ) -> BottleneckOutput:
-        bounded = torch.tanh(self.to_scalars(features))  # [B, L, channels]
+        scalars = self.to_scalars(features)  # [B, L, channels]
+        bounded = torch.tanh(scalars)
         steps = torch.tensor(self.grid, device=bounded.device) - 1
         digits = ((bounded.detach() + 1) / 2 * steps).round().long()
         codes = (digits * _place_values(self.grid, digits)).sum(-1).masked_fill(~mask, self.codes)
-        scalars = 2 * digits / steps - 1 + (bounded - bounded.detach())
-        vectors = torch.where(mask.unsqueeze(-1), _sums(scalars, self.embedding.weight), self.embedding.weight[-1])
-        return BottleneckOutput(codes, vectors, None)
+        cells = 2 * digits / steps - 1 + (bounded - bounded.detach())
+        vectors = torch.where(mask.unsqueeze(-1), _sums(cells, self.embedding.weight), self.embedding.weight[-1])
+        excess = (scalars.abs() - FAR).clamp(min=0).square().mean(-1) * mask
+        auxiliary = excess.sum(1) / mask.sum(1).clamp(min=1)
+        return BottleneckOutput(codes, vectors, None, auxiliary)
 
 
 def _place_values(levels: Sequence[int], like: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from discodvt.errors import WorkFailed
 
 SIZES = (1_000, 5_000, 20_000)
 LEAST = (32, 96, 192)  # however small the scale
-ROUNDS = 3
+ROUNDS = {"annotate": 3, "generate": 1}  # writing takes five minutes a round, and differs less from run to run
 SENTENCES = 1  # of a story
 MAX_TOKENS, MAX_CODES = 4, 1  # of a written story
 STAGES = ("annotate", "generate")
@@ -44,7 +44,7 @@ def bench_scale(model: str | None = None, *, scale: float = 1.0, stages: Sequenc
 def _rows(stage: str, sizes: Sequence[int], measure: Measure) -> Iterator[BenchRow]:
     few, more, many = sizes
     measure(more, 1)  # the first run finds its files on the disk and may compile steps; all others find both done
-    rounds = [{size: measure(size, 1) for size in sizes} for _ in range(ROUNDS)]
+    rounds = [{size: measure(size, 1) for size in sizes} for _ in range(ROUNDS[stage])]
     one = {size: median(each[size] for each in rounds) for size in sizes}
     rates = fit({size: one[size] for size in (few, more)}, few, measure(few, 2))
     notes = (

@@ -72,7 +72,7 @@ def test_rows_of_the_bench_are_kept_by_linear_runs_and_broken_by_others(monkeypa
     assert rows[0].note == "20.00 ms a story, 4.0 s to start, 2.0 a worker"
     assert [row.ratio for row in rows] == [pytest.approx(1.0)] * 6
     disturbed = 3  # the first 5,000 that count
-    assert [row.kept for row in scale.bench_scale(scale=0.05, stages=["generate"])] == [True] * 3
+    assert [row.kept for row in scale.bench_scale(scale=0.05, stages=["annotate"])] == [True] * 3
     power = 1.3
     assert next(scale.bench_scale(scale=0.05, stages=["generate"])).kept is False
 

@@ -24,7 +24,7 @@ from discodvt.errors import WorkFailed
 
 SIZES = (1_000, 5_000, 20_000)
 LEAST = (32, 96, 192)  # however small the scale
-ROUNDS = {"annotate": 3, "generate": 1}  # writing takes five minutes a round, and differs less from run to run
+ROUNDS = {"annotate": 3, "generate": 1}  # a round of writing takes five minutes
 SENTENCES = 1  # of a story
 MAX_TOKENS, MAX_CODES = 4, 1  # of a written story
 STAGES = ("annotate", "generate")

@@ -89,6 +89,7 @@ class DiscoDVTConfig(WithBackbone):
     relation_width: int = PAPER.relation_width
     posterior_scale: float = 1.0  # of the posterior's states, so that logits of codes begin with a common size
     plan_strength: float = 1.0  # what the latent is multiplied by in writing, not in training
+    plan_tail: int = 0  # codes' worth of text after the plan without a latent, so that a story can end by itself
     latent_scale: float = 1.0  # of the latent, so that weights of common size make one that suits small embeddings
 
     def __post_init__(self, **kwargs: Any) -> None:

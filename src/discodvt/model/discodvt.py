@@ -287,8 +287,15 @@ class DiscoDVT(AroundBackbone):
         if plan is not None:
             check_plan(plan, self.config.num_codes)
             told = before if self.config.is_encoder_decoder else 1  # symbols at story positions, before the first new
-            kwargs |= more | {"decoder_latent": self.latent(plan, told + longest) * self.config.plan_strength}
+            kwargs |= more | {"decoder_latent": self._latent_to_write(plan, told + longest)}
         return super().generate(ids, attention_mask=mask, **kwargs)  # type: ignore[misc]  # wants tensors for modules
+
+    def _latent_to_write(self, plan: Tensor, length: int) -> Tensor:
+        """The latent of plans [B, L] at their strength, none for as long after each as `plan_tail` says."""
+        size, tail = self.config.tokens_per_code, self.config.plan_tail * self.config.tokens_per_code
+        past = torch.arange(length, device=plan.device) - size * (plan < self.config.num_codes).sum(1, keepdim=True)
+        in_tail = (past >= 0) & (past < tail)
+        return self.latent(plan, length).masked_fill(in_tail.unsqueeze(2), 0.0) * self.config.plan_strength
 
     def write(self, prompt_ids: Tensor, prompt_mask: Tensor, plan: Tensor | None = None, **settings: Any) -> Tensor:
         """`generate`, and of what it returns the stories alone [B, T], their end and padding included."""

@@ -27,14 +27,21 @@ class Latent:
         self._projection = weights["up.projection.weight"] * scale, weights["up.projection.bias"] * scale
         self.num_codes = len(self._embedding) - 1
         self.tokens_per_code = 2**conv_layers
+        self._tail = config.get("plan_tail", 0) * self.tokens_per_code
 
     @torch.inference_mode()
     def __call__(self, plan: Sequence[int], length: int, *, strength: float | None = None) -> Tensor:
-        """Codes to h^z [length, D], times `strength`; positions past the plan carry the latent of padding codes."""
+        """Codes to h^z [length, D], times `strength`.
+
+        Positions past the plan carry the latent of padding codes, which ends a story; the first of them, as many as the
+        model's `plan_tail` says, carry none.
+        """
         needed = -(-length // self.tokens_per_code) + 1  # one code beyond, so that the cut edge is never seen
         codes = [*plan, *[self.num_codes] * needed][:needed]
         states = F.embedding(torch.tensor(codes, device=self._embedding.device), self._embedding).t()[None]  # [1, E, L]
         for weight, bias in self._convolutions:
             states = F.relu(F.conv_transpose1d(states, weight, bias, stride=2, padding=1))
         latent = F.linear(states[0, :, :length].t(), *self._projection)
+        planned = len(plan) * self.tokens_per_code
+        latent[planned : planned + self._tail] = 0
         return latent if strength is None else latent * strength

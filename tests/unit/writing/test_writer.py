@@ -200,6 +200,23 @@ def test_without_strength_the_plan_is_not_heard(writer):
     assert len(unheard) == 1
 
 
+def test_after_its_plan_a_text_goes_on_without_a_latent_as_long_as_the_models_tail(directory, writer, tmp_path):
+    shutil.copytree(directory, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"plan_tail": 2}))
+    own, size = StoryWriter.from_pretrained(tmp_path), writer.latent.tokens_per_code
+    usual, tailed = (each.latent((3, 1), 6 * size) for each in (writer, own))
+    assert torch.equal(tailed[: 2 * size], usual[: 2 * size])
+    assert not tailed[2 * size : 4 * size].any()
+    assert torch.equal(tailed[4 * size :], usual[4 * size :])
+    assert usual[2 * size : 4 * size].any(dim=1).all()
+    padding = own.latent.num_codes
+    plans = torch.tensor([[3, 1, padding], [3, 1, 4]])
+    by_model = own.model._latent_to_write(plans, 6 * size)
+    for row, plan in zip(by_model, ((3, 1), (3, 1, 4)), strict=True):
+        assert torch.allclose(row, own.latent(plan, 6 * size), atol=1e-6)
+
+
 def test_the_plan_of_a_story_is_the_posteriors(writer):
     text = "Once there was a fox. He lost his hat."
     ids = writer.tokenizer(" " + text, add_special_tokens=False).input_ids

@@ -16,8 +16,13 @@ for stage in codes generator reconstruct prior; do
     discodvt train "$here/$stage.toml" --resume
 done
 
-# The same backbone, data and steps without a plan.
+# The generator halfway back to its backbone, then to and fro between plans it can trust and plans it cannot.
+[ -e runs/nano/mean ] || python "$here/mean.py" runs/nano/writer runs/nano/backbone runs/nano/mean
+discodvt train "$here/weak-plans.toml" --resume
+cp -r runs/nano/writer/prior runs/nano/weak-plans/
+
+# The same backbone and data without a plan.
 discodvt train "$here/seq2seq.toml" --resume
 
-discodvt codes measure runs/nano/writer runs/nano/annotated runs/nano/measured --against runs/nano/seq2seq
-discodvt codes study runs/nano/writer runs/nano/annotated runs/nano/meanings
+discodvt codes measure runs/nano/weak-plans runs/nano/annotated runs/nano/measured --against runs/nano/seq2seq
+discodvt codes study runs/nano/weak-plans runs/nano/annotated runs/nano/meanings

@@ -1,6 +1,6 @@
 """Put a trained writer into the package: half precision, its own settings, a card with unselected stories.
 
-usage: python recipes/nano/ship.py runs/nano/writer runs/nano/meanings recipes/nano/card.md [OUT]
+usage: python recipes/nano/ship.py runs/nano/weak-plans runs/nano/meanings recipes/nano/card.md [OUT]
        python recipes/nano/ship.py recipes/nano/card.md    (only the card of what is in the package)
 
 The card is written by hand (data, compute, held-out figures, limits); the stories are added here. Of the code study
@@ -24,13 +24,13 @@ OWN = {  # the model's own lengths, and at which settings it is fluent and keeps
         "min_new_tokens": 40,
         "max_new_tokens": 512,
         "prompt_tokens": 48,
-        "temperature": 0.65,
-        "repetition_penalty": 1.04,
-        "prompt_bias": 1.5,
+        "temperature": 0.7,
+        "repetition_penalty": 1.06,
+        "prompt_bias": 1.25,
     },
-    "prior": {"min_new_tokens": 8, "temperature": 0.5},
+    "prior": {"min_new_tokens": 8, "temperature": 0.7},
 }
-PLAN_STRENGTH = 0.6
+PLANS = {"plan_strength": 0.8, "plan_tail": 8}
 SAID = ("code", "share", "grams", "markers", "place")
 TRAINING = ("token_head.", "prior.")  # parts of training only
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
@@ -48,7 +48,7 @@ def ship(writer: Path, study: Path, card_file: Path, out: Path) -> None:
         path = out / part / "generation_config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | own, indent=2, sort_keys=True) + "\n")
     config = out / "config.json"
-    settings = json.loads(config.read_text()) | {"plan_strength": PLAN_STRENGTH}
+    settings = json.loads(config.read_text()) | PLANS
     config.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n")
     entries = json.loads((study / "codes.json").read_text(encoding="utf-8"))["codes"]
     meanings = {"codes": [{name: entry[name] for name in SAID} for entry in entries]}

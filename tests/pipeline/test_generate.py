@@ -236,6 +236,7 @@ def test_wrong_requests(refused, models, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_workers_write_what_one_process_writes_and_either_goes_on_from_the_other(run, refused, tmp_path):
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("".join(f"A day with {number}\n" for number in range(150)))

@@ -24,15 +24,16 @@ from discodvt.cli import main
 Run = Callable[..., CompletedProcess[str]]
 
 
-def run(*words: object) -> CompletedProcess[str]:
-    """Exit code, standard output and standard error of `discodvt WORDS`."""
+def run(*words: object, given: bytes = b"", encoding: str = "utf-8") -> CompletedProcess[str]:
+    """Exit code, standard output and standard error of `discodvt WORDS`, in a terminal of this encoding."""
     command = ["discodvt", *map(str, words)]
-    streams = [TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)]
+    streams = [TextIOWrapper(BytesIO(), encoding=encoding, write_through=True) for _ in range(2)]
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(streams[0]), redirect_stderr(streams[1]):
         patch.setattr(sys, "argv", command)
+        patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(given), encoding=encoding))
         with pytest.raises(SystemExit) as stop:
             main()
-    out, err = (stream.buffer.getvalue().decode() for stream in streams)
+    out, err = (stream.buffer.getvalue().decode(stream.encoding) for stream in streams)
     return CompletedProcess(command, stop.value.code if isinstance(stop.value.code, int) else 0, out, err)
 
 

@@ -19,7 +19,6 @@ import psutil
 import pytest
 from pipeline.test_annotate import contents, make_corpus
 from pipeline.test_generate import SHORT, models  # noqa: F401 - a fixture
-from pipeline.toy_corpus import story
 from program import refused, run
 
 pytest.importorskip("ray", reason="needs the extra `ray`")
@@ -205,18 +204,10 @@ def requests(corpus: Path, models: Path, tmp_path_factory: pytest.TempPathFactor
     """The words of each stage, some shards of work, but for where it writes."""
     place = tmp_path_factory.mktemp("requests")
     (place / "prompts.txt").write_text("".join(f"A day with {number}\n" for number in range(640)))
-    for name, seed in (("written", 0), ("references", 1)):
-        rows = (
-            {"id": str(number), "story": " ".join(str(story(number * 3 + part, seed)["story"]) for part in range(3))}
-            for number in range(2048)
-        )
-        (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return {
         "annotate": ("annotate", corpus),
         "generate": ("generate", "--model", models / "writer", "--prompts", place / "prompts.txt", *SHORT, "--output"),
-        "evaluate": ("evaluate", place / "written.jsonl", "--references", place / "references.jsonl", "--resamples", 0,
-                     "--out"),
-    }  # fmt: skip
+    }
 
 
 def test_generate_and_evaluate_end_in_the_bytes_of_one_process(
@@ -260,7 +251,7 @@ def test_a_poisonous_shard_is_named_after_three_tries(cluster: Cluster) -> None:
     assert "WorkFailed: 1 shard failed 3 times: <3> (ValueError: bad luck)" in done.stderr
 
 
-@pytest.mark.parametrize(("stage", "shards"), [("annotate", 11), ("generate", 10), ("evaluate", 8)])
+@pytest.mark.parametrize(("stage", "shards"), [("annotate", 11), ("generate", 10)])
 def test_a_killed_driver_is_resumed_and_a_node_killed_halfway_changes_nothing(
     requests: dict[str, tuple[object, ...]], cluster: Cluster, tmp_path: Path, stage: str, shards: int
 ) -> None:

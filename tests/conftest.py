@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from program import start_server, stay
 
 from discodvt.discourse import Annotator
 
@@ -21,6 +22,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name != "test_ray.py")
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Where a test will want the server of `program`, it is made before any test has run."""
+    items = [] if session.config.option.collectonly else session.items
+    if any(hasattr(item.module, "Started") or "warm_workers" in item.fixturenames for item in items):  # type: ignore[attr-defined]
+        start_server()
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of corpora beside the repository; tests that need it are skipped where it is not."""
@@ -28,6 +36,16 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the shared data folder beside the repository")
     return folder
+
+
+@pytest.fixture
+def warm_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker processes come from the server of `program`; they know as little of this process as those of users."""
+    from discodvt.executors import local
+    from discodvt.experiments.grid_run import _context
+
+    monkeypatch.setattr(local, "get_context", lambda method: _context())
+    monkeypatch.setattr(local, "_begin", stay)
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,11 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import BytesIO, TextIOWrapper
+from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -22,15 +24,16 @@ from discodvt.cli import main
 Run = Callable[..., CompletedProcess[str]]
 
 
-def run(*words: object) -> CompletedProcess[str]:
-    """Exit code, standard output and standard error of `discodvt WORDS`."""
+def run(*words: object, given: bytes = b"", encoding: str = "utf-8") -> CompletedProcess[str]:
+    """Exit code, standard output and standard error of `discodvt WORDS`, in a terminal of this encoding."""
     command = ["discodvt", *map(str, words)]
-    streams = [TextIOWrapper(BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)]
+    streams = [TextIOWrapper(BytesIO(), encoding=encoding, write_through=True) for _ in range(2)]
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(streams[0]), redirect_stderr(streams[1]):
         patch.setattr(sys, "argv", command)
+        patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(given), encoding=encoding))
         with pytest.raises(SystemExit) as stop:
             main()
-    out, err = (stream.buffer.getvalue().decode() for stream in streams)
+    out, err = (stream.buffer.getvalue().decode(stream.encoding) for stream in streams)
     return CompletedProcess(command, stop.value.code if isinstance(stop.value.code, int) else 0, out, err)
 
 
@@ -41,6 +44,43 @@ def refused(result: CompletedProcess[str], *words: str, code: int = 2) -> str:
     assert line.startswith("discodvt: ")
     assert [word for word in words if word not in line] == []
     return line
+
+
+def start_server() -> None:
+    """The server that `discodvt grid` forks its steps from, itself a fork of this process, which has all libraries.
+
+    So it has nothing of what tests leave: threads, connections, locks.
+    """
+    from discodvt.experiments.grid_run import _context
+
+    def fork(path: bytes, arguments: list[str], kept: list[int]) -> int:
+        child = os.fork()
+        if child == 0:
+            util.spawnv_passfds = spawn
+            sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # not what pytest captures with
+            for number in (int(path.name) for path in [*Path("/proc/self/fd").iterdir()]):
+                if number > 2 and number not in kept:  # one of them, left open, would keep the server for ever
+                    with suppress(OSError):
+                        os.close(number)
+            try:
+                exec(arguments[-1], {})
+            finally:
+                os._exit(0)
+        return child
+
+    if sys.platform != "linux":
+        return
+    resource_tracker.ensure_running()
+    spawn = util.spawnv_passfds
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pytest-xdist has threads, which the fork does without
+        patch.setattr(util, "spawnv_passfds", fork)
+        _context()  # says what is to be loaded
+        forkserver.ensure_running()
+
+
+def stay(parent: int) -> None:
+    """How a worker of that server begins: its parent is not who started the run."""
 
 
 class Started:

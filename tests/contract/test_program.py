@@ -78,16 +78,15 @@ def test_wrong_words_are_one_line(words: list[str], said: str) -> None:
 
 
 def test_prompts_come_from_standard_input_and_any_terminal_is_written_to() -> None:
-    words = [sys.executable, "-m", "discodvt", "generate", "--prompts", "-", "--max-tokens", "12"]
-    for option, encoding in ((["--show-plan"], "ascii"), (["--json"], "utf-8")):
-        result = subprocess.run(
-            [*words, *option],
-            input="A fox 🦊\n\nA bear\n".encode(),
-            capture_output=True,
-            timeout=120,
-            env=os.environ | {"PYTHONIOENCODING": "ascii"},
-        )
-        assert result.returncode == 0, result.stderr
-        told = result.stdout.decode(encoding)
-        assert ("A fox ?" if encoding == "ascii" else "A fox 🦊") in told
-        assert "A bear" in told
+    """On one of letters alone: a plan as well as it can be shown there, JSON whole, and nothing beside it."""
+    words, prompts = ("generate", "--prompts", "-", "--max-tokens", "12"), "A fox 🦊\n\nA bear\n".encode()
+    shown = run(*words, "--show-plan", given=prompts, encoding="ascii")
+    assert shown.returncode == 0, shown.stderr
+    assert "A fox ?" in shown.stdout
+    assert "A bear" in shown.stdout
+    command = [sys.executable, "-m", "discodvt", *words, "--json"]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    result = subprocess.run(command, input=prompts, capture_output=True, timeout=120, env=environment)
+    assert (result.returncode, result.stderr) == (0, b"")
+    stories = [json.loads(line) for line in result.stdout.decode("utf-8").split("\n")[:-1]]
+    assert [story["prompt"] for story in stories] == ["A fox 🦊", "A bear"]

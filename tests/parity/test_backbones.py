@@ -204,8 +204,8 @@ def test_generate_cached_uncached_padded_and_by_teacher_forcing_agree(model):
     cached = model.write(x, x_mask, plan, **settings)
     assert cached.shape == (2, 40)
     assert torch.equal(cached, model.write(x, x_mask, plan, use_cache=False, **settings))
-    others = [model.write(x, x_mask, (plan + shift) % 16, **settings) for shift in (1, 5, 9)]
-    assert not all(torch.equal(cached, other) for other in others)
+    others = (model.write(x, x_mask, (plan + shift) % 16, **settings) for shift in (1, 5, 9))
+    assert any(not torch.equal(cached, other) for other in others)
     if not model.config.is_encoder_decoder:
         assert torch.equal(cached, model.write(*left_padded(x, x_mask), plan, **settings))
     for row, length in enumerate((7, 4)):

@@ -58,6 +58,7 @@ def test_every_story_is_there_with_its_edus(corpus: Path, undisturbed: Path, ann
     assert sum(manifest["facts"]["valid"]["relations"].values()) == manifest["facts"]["valid"]["edus"] - 40
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_three_workers_write_what_one_writes(corpus: Path, undisturbed: Path, tmp_path: Path) -> None:
     result = annotate(corpus, tmp_path / "out", "--workers", 3)
     assert result.returncode == 0, result.stderr
@@ -165,6 +166,7 @@ def test_wrong_requests(corpus: Path, undisturbed: Path, tmp_path: Path) -> None
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_a_wrong_parser_leaves_the_directory_as_it_was(tmp_path: Path) -> None:
     corpus, out = make_corpus(tmp_path / "corpus", train=3), tmp_path / "out"
     for workers in (1, 2):

@@ -70,6 +70,7 @@ def studied(home) -> dict:
                        example_stories=3, page=code_page)  # fmt: skip
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_workers_read_the_same_plans(home, studied, monkeypatch, tmp_path):
     monkeypatch.setattr(inference, "STORIES_PER_SHARD", 8)
     shards = []

@@ -68,6 +68,7 @@ def test_scores_against_a_corpus_are_those_of_the_library_and_kept(tmp_path, cor
         evaluate_files(stories, corpus, out=target, resamples=50, seed=4, mode="modern")
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_workers_cut_texts_into_words_and_give_the_same_scores(tmp_path, corpus, monkeypatch):
     stories, other = write(tmp_path / "stories.jsonl"), write(tmp_path / "other.jsonl", shift=2)
     request = (stories, "--references", corpus, "--against", other, "--resamples", 20)

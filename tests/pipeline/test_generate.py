@@ -5,8 +5,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import program
@@ -67,12 +65,10 @@ def refused(run):
     return check
 
 
-def test_stories_to_prompts_as_json_lines_and_nothing_else(models):
-    arguments = map(str, (*PROMPTS[:2], "-n", 2, "--json", "--seed", 5, *SHORT))
-    command = [sys.executable, "-m", "discodvt", "generate", "--model", str(models / "writer"), *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert (result.returncode, result.stderr) == (0, "")
-    records = [json.loads(line) for line in result.stdout.split("\n")[:-1]]
+def test_stories_to_prompts_as_json_lines_and_nothing_else(run):
+    code, out, err = run(*PROMPTS[:2], "-n", 2, "--json", "--seed", 5, *SHORT)
+    assert (code, err) == (0, "")
+    records = [json.loads(line) for line in out.split("\n")[:-1]]
     assert [record["id"] for record in records] == ["1#1", "1#2", "2#1", "2#2"]
     assert [record["prompt"] for record in records] == [PROMPTS[0]] * 2 + [PROMPTS[1]] * 2
     assert {record["model"] for record in records} == {"writer"}
@@ -236,6 +232,7 @@ def test_wrong_requests(refused, models, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_workers_write_what_one_process_writes_and_either_goes_on_from_the_other(run, refused, tmp_path):
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("".join(f"A day with {number}\n" for number in range(150)))

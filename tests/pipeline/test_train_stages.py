@@ -41,7 +41,7 @@ def run(stage: str, chain: Path, out: Path, *overrides: str, resume: bool = Fals
 def chain(tmp_path_factory) -> Path:
     """All five stages, one after the other."""
     directory = tmp_path_factory.mktemp("tiny")
-    write_corpus(directory / "corpus")
+    write_corpus(directory / "corpus", valid=8)
     for stage, name in STAGES.items():
         run(stage, directory, directory / name)
     return directory
@@ -194,8 +194,8 @@ def test_progress_is_told_while_a_stage_is_made_ready(chain, tmp_path):
     told: dict[str, list[tuple[int, int]]] = {"tokenizing": [], "reading plans": []}
     site = Site(tmp_path, Accelerator(cpu=True), None, lambda what, done, total: told[what].append((done, total)))
     recipe_of("prior", chain).assemble(site)
-    assert told["tokenizing"][-1] == told["reading plans"][-1] == (120, 120)  # both splits
-    assert len(told["reading plans"]) == 96 // 16 + 2  # batches
+    assert told["tokenizing"][-1] == told["reading plans"][-1] == (104, 104)  # both splits
+    assert len(told["reading plans"]) == 96 // 16 + 1  # batches
 
 
 def test_the_warm_start_has_no_prompts(chain, tmp_path):

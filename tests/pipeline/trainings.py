@@ -20,7 +20,7 @@ from discodvt.training.assembly import Recipe
 from discodvt.training.run import train
 
 SHORT = ("run.steps=7", "run.save_every_steps=2", "run.log_every_steps=3", "validation.every_steps=3",
-         "validation.select_by=loss", "run.tensorboard=false")  # fmt: skip
+         "validation.select_by=loss", "data.max_valid_stories=8", "run.tensorboard=false")  # fmt: skip
 LAST = "last-0000007"
 
 

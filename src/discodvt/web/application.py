@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+HEAD = b"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+"""
+
 
 def need_web() -> None:
     """Say what to install where the libraries of the extra are missing."""
@@ -62,12 +70,15 @@ def in_shell(
 
 
 def add_files(app: "FastAPI", package: str, files: Mapping[str, str]) -> None:
-    """Serve files of a package, each at the one path of the table: {"/judge.js": "pages/judge.js"}."""
+    """Serve files of a package, each at the one path of the table: {"/judge.js": "pages/judge.js"}.
+
+    All pages begin alike (`HEAD`); what their files hold comes behind it.
+    """
     from starlette.requests import Request
     from starlette.responses import Response
 
     for path, name in files.items():
-        content = resources.files(package).joinpath(name).read_bytes()
+        content = (HEAD if name.endswith(".html") else b"") + resources.files(package).joinpath(name).read_bytes()
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         kind = "text/javascript" if kind == "application/javascript" else kind  # of the platform's own table
         etag = f'"{sha256(content).hexdigest()[:32]}"'

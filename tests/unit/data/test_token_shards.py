@@ -82,6 +82,7 @@ def test_relations_that_nobody_asks_for_are_left_out(make, tmp_path):
     assert collate(stored, np.array([3, 1]), pad=1)["pairs"].shape == (0, 2)
 
 
+@pytest.mark.usefixtures("warm_workers")
 def test_worker_processes_leave_the_same_bytes(make, tmp_path):
     assert content(make(tmp_path / "here")) == content(make(tmp_path / "there", place=Place(workers=2)))
 

@@ -27,7 +27,8 @@ def build(**access: Any) -> tuple[Shell, list[str]]:
     """A small application with a read, a write, a page and errors; and what reached its routes."""
     made = make_access(**access)
     app, reached = make_app("test"), list[str]()
-    add_files(app, "discodvt.report", {"/": "templates/base.html", "/report.js": "templates/report.js"})
+    add_files(app, "discodvt.judging", {"/": "pages/judge.html"})
+    add_files(app, "discodvt.report", {"/report.js": "templates/report.js"})
 
     @app.get("/api/notes")
     def read() -> dict[str, str]:
@@ -257,6 +258,10 @@ def test_files_of_the_table_are_served_as_what_they_are() -> None:
     assert etag is not None
     assert ask(app, path="/report.js", headers=[("if-none-match", etag)]).status == 304
     assert ask(app, "POST", "/report.js", value={}).status == 405
+    page = ask(app, path="/")
+    assert page.header("content-type") == "text/html; charset=utf-8"
+    assert page.body.startswith(b"<!doctype html>")
+    assert page.body.count(b"<head>") == page.body.count(b"<title>") == 1
 
 
 def test_a_body_is_counted_while_it_arrives() -> None:

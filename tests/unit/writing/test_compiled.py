@@ -93,7 +93,8 @@ def test_activations_are_those_of_pytorch():
     for number, function in enumerate((F.gelu, F.relu, F.silu)):
         found = x.numpy().copy()
         kernels.activate(found, number)
-        np.testing.assert_allclose(found, function(x).numpy(), atol=1e-6, rtol=1e-6)
+        exact = function(x.double()).numpy()  # in single precision PyTorch's own are off by 1e-6 on AVX-512
+        np.testing.assert_allclose(found, exact, atol=1e-6, rtol=1e-6)
 
 
 @pytest.fixture

@@ -94,9 +94,11 @@ if __name__ == "__main__":
     parser.add_argument("--stories", type=int, default=500)
     for name in ("temperature", "top_p", "repetition_penalty"):
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=1.0 if name != "top_p" else 0.9)
+    parser.add_argument("--prompt-bias", type=float, default=0.0)
     given = parser.parse_args()
     params = SamplingParams(
         temperature=given.temperature, top_p=given.top_p, repetition_penalty=given.repetition_penalty,
+        prompt_bias=given.prompt_bias,
         min_tokens=40, max_tokens=320, min_codes=8,
     )  # fmt: skip
     main(given.writer, given.seq2seq, given.corpus, given.out, given.split, given.stories, params)

@@ -27,7 +27,7 @@ class Latent:
         self._projection = weights["up.projection.weight"] * scale, weights["up.projection.bias"] * scale
         self.num_codes = len(self._embedding) - 1
         self.tokens_per_code = 2**conv_layers
-        self._tail = config.get("plan_tail", 0) * self.tokens_per_code
+        self.tail: int = config.get("plan_tail", 0) * self.tokens_per_code
 
     @torch.inference_mode()
     def __call__(self, plan: Sequence[int], length: int, *, strength: float | None = None) -> Tensor:
@@ -43,5 +43,5 @@ class Latent:
             states = F.relu(F.conv_transpose1d(states, weight, bias, stride=2, padding=1))
         latent = F.linear(states[0, :, :length].t(), *self._projection)
         planned = len(plan) * self.tokens_per_code
-        latent[planned : planned + self._tail] = 0
+        latent[planned : planned + self.tail] = 0
         return latent if strength is None else latent * strength

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 WINDOW = 0.1  # tail and new text of a window, each as a share of the model's longest story
 PENALTY = 1.1  # of repetition, unless one is given: without the beginning in view a window dwells on its tail
+STRENGTH = 1.5  # times the model's plan strength, unless one is given: the plan carries what a window has forgotten
 IN_A_ROW = 2  # times a word or a few may follow themselves: names of the prompt, which no penalty meets, can loop
 ENDING = 2  # codes before the end of its plan from which the story may end
 
@@ -170,6 +171,8 @@ def long_draft(writer: "StoryWriter", request: Request, params: SamplingParams) 
     asked = params.resolved(writer.model_defaults)
     if params.repetition_penalty is None:  # that of a model is for stories it sees as a whole
         asked = replace(asked, repetition_penalty=max(PENALTY, asked.repetition_penalty or 1.0))
+    if params.plan_strength is None:
+        asked = replace(asked, plan_strength=STRENGTH * (asked.plan_strength or 0.0))
     prompt, size = writer.prompt_ids(request.prompt), writer.latent.tokens_per_code
     most = min(writer.lengths.max_tokens, writer.generator_engine.room(len(prompt)))
     codes = round(WINDOW * writer.lengths.max_tokens / size)

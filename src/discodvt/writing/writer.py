@@ -215,9 +215,9 @@ class StoryWriter:
             grown.add(symbol)
         grown.end()
         text, starts = grown.stripped()
-        if not draft.ended:
-            begun = len(draft.request.begin_with.strip())
-            text = cut_to_sentence(text, earliest=max(starts[draft.kept], begun))
+        kept = self._kept(draft)
+        if kept is not None:
+            text = cut_to_sentence(text, earliest=max(starts[kept], len(draft.request.begin_with.strip())))
         request, told = draft.request, {"plan": draft.plan_log_probs, "text": draft.log_probs}
         means = {name: fmean(found) for name, found in told.items() if found}
         return Story(
@@ -232,6 +232,15 @@ class StoryWriter:
             index=request.index,
             notes={"log_probs": means} if means else {},
         )
+
+    def _kept(self, draft: StoryDraft) -> int | None:
+        """Subwords after which a text is cut at a sentence, since the limit or the end of its plan's tail ended it."""
+        if not draft.ended:
+            return draft.kept
+        if self.latent is None or not self.latent.tail or not draft.plan:
+            return None
+        planned = self.latent.tokens_per_code * len(draft.plan)
+        return planned if len(draft.symbols) >= planned + self.latent.tail else None
 
     def growing_text(self) -> GrowingText:
         """A text that grows by subwords of this model."""

@@ -16,6 +16,7 @@ from unit.writing.toy_writer import (
 from discodvt.errors import BadRequest
 from discodvt.writing import Request, SamplingParams, Story, StoryStream, StoryWriter
 from discodvt.writing.decoding import looping
+from discodvt.writing.long_story import STRENGTH
 
 LONG, SHORT = SamplingParams(words=40), SamplingParams(min_tokens=3, max_tokens=30)
 REQUESTS = [Request(("The fox who lost his hat", "Ann")[index % 2], index=index, seed=3) for index in range(3)]
@@ -100,7 +101,7 @@ def test_its_beginning_is_what_its_plan_gives(writer, drafts):
         first = draft.codes * TOKENS_PER_CODE
         held = writer.lengths.positions // TOKENS_PER_CODE
         planned = replace(draft.request, plan=draft.plan[:held])
-        (given,) = written(writer, [planned], replace(SHORT, min_tokens=first))
+        (given,) = written(writer, [planned], replace(SHORT, min_tokens=first, plan_strength=STRENGTH))
         assert draft.symbols[:first] == given.symbols[:first]
 
 

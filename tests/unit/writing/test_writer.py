@@ -217,6 +217,21 @@ def test_after_its_plan_a_text_goes_on_without_a_latent_as_long_as_the_models_ta
         assert torch.allclose(row, own.latent(plan, 6 * size), atol=1e-6)
 
 
+def test_a_text_that_had_to_end_after_the_tail_ends_with_a_sentence(directory, writer, tmp_path):
+    """The padding code's latent may end it anywhere; what ended by itself stays as it is."""
+    shutil.copytree(directory, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"plan_tail": 1}))
+    text = "The fox ran. Then he"
+    symbols = writer.tokenizer(" " + text, add_special_tokens=False).input_ids
+    own = StoryWriter.from_pretrained(tmp_path)
+    for codes, expected in ((1, "The fox ran."), (len(symbols) // TOKENS_PER_CODE + 1, text)):
+        draft = own.draft(Request("Ann", plan=(3,) * codes), SamplingParams(max_tokens=30))
+        draft.symbols, draft.ended = list(symbols), True
+        assert own.story(draft).text == expected
+        assert writer.story(draft).text == text  # a model without a tail
+
+
 def test_the_plan_of_a_story_is_the_posteriors(writer):
     text = "Once there was a fox. He lost his hat."
     ids = writer.tokenizer(" " + text, add_special_tokens=False).input_ids

@@ -32,10 +32,10 @@ const base = () => `/api/projects/${state.project.id}`;
 const candidates = () => Number(at("candidates").value);
 const render = () => renderDesk(state, act);
 
-// A length is one of the plan; the story may take half as much again to come to its end.
+// A length is one of the plan; the story may take as much as ten more codes would govern to come to its end.
 function settings() {
   const codes = Number(at("length").value);
-  return codes ? { max_codes: codes, max_tokens: Math.round(codes * state.model.tokens_per_code * 1.5) } : {};
+  return codes ? { max_codes: codes, max_tokens: (codes + 10) * state.model.tokens_per_code } : {};
 }
 
 // Everything a view may ask for.

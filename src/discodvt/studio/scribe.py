@@ -21,7 +21,7 @@ from discodvt.writing.story_batch import StoryDraft
 ROWS = 64
 MOST_WAITING = 256
 DELTAS = 30.0
-SENDS = 500.0
+SENDS = 250.0
 T = TypeVar("T")
 
 

@@ -16,6 +16,8 @@ from typing import Any
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
+from discodvt.corpus.sentences import split_sentences
+
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
@@ -46,7 +48,7 @@ class GrowingText:
         self._detokenizer = detokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._pieces: list[str] = []
-        self._length = 0
+        self._length = self._sentence = 0  # characters, and at which a sentence begins that stays one
         self.starts: list[int] = []
 
     def add(self, id: int) -> None:
@@ -59,12 +61,24 @@ class GrowingText:
 
     @property
     def text(self) -> str:
-        return "".join(self._pieces)
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
 
     def stripped(self) -> tuple[str, list[int]]:
         """The text without space around it, and where its subwords begin (before 0 in the space that was taken)."""
-        lead = len(self.text) - len(self.text.lstrip())
-        return self.text.strip(), [start - lead for start in self.starts]
+        text = self.text.lstrip()
+        lead = self._length - len(text)
+        return text.rstrip(), [start - lead for start in self.starts]
+
+    def whole_sentences(self) -> str:
+        """The text without space around it and without its last sentence, which may not be whole yet.
+
+        What follows decides where a sentence ends, so the last but one may go on; those before it are not read again.
+        """
+        text = self.text.strip()
+        starts = [self._sentence + start for start, _ in split_sentences(text[self._sentence :])] or [0]
+        self._sentence = starts[-2] if len(starts) > 1 else starts[0]
+        return text[: starts[-1]].rstrip()
 
     def _append(self, piece: str) -> None:
         self._pieces.append(piece)

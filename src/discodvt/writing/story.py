@@ -90,12 +90,6 @@ class Story:
             ) from None
 
 
-def live_text(text: str, *, early: bool) -> str:
-    """What of a growing text can be shown: early all of it, later whole sentences, because the last one may be cut."""
-    text = text.strip()
-    return text if early or not text else text[: split_sentences(text)[-1][0]].rstrip()
-
-
 def cut_to_sentence(text: str, earliest: int) -> str:
     """Text that was broken off, up to its last sentence end; all of it where none comes after `earliest`."""
     start, _ = split_sentences(text + " The")[-1]  # a sentence has ended where another can begin

@@ -24,7 +24,7 @@ from discodvt.writing.loading import LoadedWriter, load_writer
 from discodvt.writing.long_story import Window, long_draft
 from discodvt.writing.prompt_words import PromptWords
 from discodvt.writing.sampling import SamplingParams, stream_key
-from discodvt.writing.story import Request, Segment, Story, cut_to_sentence, live_text, segments_of
+from discodvt.writing.story import Request, Segment, Story, cut_to_sentence, segments_of
 from discodvt.writing.story_batch import PlanDraft, StoryBatch, StoryDraft, StoryStream
 
 if TYPE_CHECKING:
@@ -247,9 +247,10 @@ class StoryWriter:
         return self._detokenizer.growing()
 
     def shown(self, draft: StoryDraft, grown: GrowingText) -> tuple[str, tuple[Segment, ...]]:
-        """What of a text that is not done can be shown, and its segments."""
+        """What of a text that is not done can be shown, and its segments: late only what no cut can take away."""
         text, starts = grown.stripped()
-        text = live_text(text, early=len(draft.symbols) <= draft.kept)
+        if len(draft.symbols) > draft.kept:
+            text = grown.whole_sentences()
         return text, self._segments(draft, starts, text)
 
     def _write_many(

@@ -4,9 +4,10 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers
 from unit.writing.toy_writer import TEXTS
 
+from discodvt.corpus.sentences import split_sentences
 from discodvt.data.subwords import as_input, train_tokenizer
 from discodvt.writing.detokenizer import Detokenizer
-from discodvt.writing.story import NO_CODE, Segment, cut_to_sentence, live_text, segments_of
+from discodvt.writing.story import NO_CODE, Segment, cut_to_sentence, segments_of
 
 
 def test_subwords_become_the_text_they_came_from_even_inside_a_character():
@@ -69,6 +70,19 @@ def test_other_tokenizers_are_decoded_as_a_stream():
     assert (grown.text, grown.starts) == ("foxes ran", [0, 3, 5])
 
 
+def test_whole_sentences_of_a_growing_text_are_those_of_the_text_so_far():
+    text = ' "Stop!" he cried. "Stop! Mr. J. Fox... I see you." '
+    text += "She ran. 2. No. 5 came, e.g. late!\n\nThey said yes! *and (it was.) all ended"
+    tokenizer = sentencepiece(text)
+    grown = Detokenizer(tokenizer).growing()
+    assert grown.whole_sentences() == ""
+    for id in tokenizer.encode(text.strip(), add_special_tokens=False).ids:
+        grown.add(id)
+        so_far = grown.text.strip()
+        assert grown.whole_sentences() == (so_far and so_far[: split_sentences(so_far)[-1][0]].rstrip())
+    assert grown.whole_sentences().endswith("late!")  # "yes!" ends no sentence, as it did before "and" came
+
+
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
@@ -85,12 +99,6 @@ def test_a_story_broken_off_is_cut_at_its_last_sentence_end(text, kept):
 def test_a_cut_never_takes_more_than_was_held_back():
     assert cut_to_sentence("He ran. She sat and sat and sat and", earliest=20) == "He ran. She sat and sat and sat and"
     assert cut_to_sentence("Once", earliest=-1) == "Once"  # `max_tokens` 1: it began in the stripped space
-
-
-def test_live_text_is_all_at_first_and_whole_sentences_later():
-    assert live_text(" He ran. She s", early=True) == "He ran. She s"
-    assert live_text(" He ran. She s", early=False) == "He ran."
-    assert live_text("", early=False) == live_text(" He ran.", early=False) == ""
 
 
 def test_segments_tile_the_text_and_say_what_is_past_the_plan():

@@ -93,7 +93,7 @@ def bench_train(corpus: Path | None = None, *, rounds: int = 5, scale: float = 1
     if "causal" in WORKLOADS:
         from discodvt.bench.prefetch import prefetch_row  # which takes its steps from here
 
-        yield prefetch_row(rounds=3 * rounds, scale=scale)
+        yield prefetch_row(rounds=8 * rounds, scale=scale)
 
 
 def _bottlenecks(rounds: int, scale: float) -> Iterator[BenchRow]:

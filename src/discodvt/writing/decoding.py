@@ -4,7 +4,7 @@ The same batch writes plans (symbols are codes) and texts (symbols are subwords)
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
@@ -37,6 +37,28 @@ class Favour(NamedTuple):
         return self.bias * (1 + done) if wanted else 0.0
 
 
+class DistinctSymbols:
+    """The different symbols of a sequence, without those that are spared, as an array that grows with it."""
+
+    def __init__(self, start: int, spared: Iterable[int], most: int) -> None:
+        self._seen, self._found = set(spared), np.empty(most + 1, dtype=np.int64)
+        self._count = self._read = 0
+        self._add(start)
+
+    def of(self, symbols: Sequence[int]) -> Ints:
+        """Those of a sequence, which begins as that of the last call."""
+        for symbol in symbols[self._read :]:
+            self._add(symbol)
+        self._read = len(symbols)
+        return self._found[: self._count]
+
+    def _add(self, symbol: int) -> None:
+        if symbol not in self._seen:
+            self._seen.add(symbol)
+            self._found[self._count] = symbol
+            self._count += 1
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Draft:
     """A sequence in the making: what it is conditioned on, its random stream, its lengths, its symbols so far.
@@ -57,6 +79,7 @@ class Draft:
     favour: Favour | None = None
     prompt_words: PromptWords | None = None
     unpenalised: frozenset[int] = frozenset()  # symbols that a repetition penalty spares
+    penalised: DistinctSymbols | None = None
     most_in_a_row: int | None = None  # times that a block of a few symbols may follow itself
     log_probs: list[float] | None = None  # of each symbol that was stepped to, under the model alone; None: not wanted
 
@@ -164,7 +187,8 @@ def next_symbols(logits: Floats, drafts: Sequence[Draft], *, start: int, end: in
     for scores, draft in zip(logits, drafts, strict=True):
         penalty = draft.params.repetition_penalty or 1.0
         if penalty != 1.0:
-            used = np.array(list({start, *draft.symbols} - {end} - draft.unpenalised), dtype=np.int64)
+            draft.penalised = draft.penalised or DistinctSymbols(start, {end, *draft.unpenalised}, draft.most)
+            used = draft.penalised.of(draft.symbols)
             known = scores[used]
             scores[used] = np.where(known < 0, known * penalty, known / penalty)
         if draft.most_in_a_row is not None:

@@ -63,7 +63,7 @@ def test_rows_hold_ray_against_processes_and_many_stories_against_few(monkeypatc
     monkeypatch.setattr(scale_ray, "run_measured", measured)
     rows = list(scale_ray.bench_ray(scale=0.01))
     assert asked == [("local", 130), ("ray", 130), ("local", 260), ("ray", 260)]
-    assert [row.kept for row in rows] == [True] * 5
+    assert [row.kept for row in rows] == [None] + [True] * 4  # of few stories the start is much; it is only reported
     assert rows[-1].note.endswith("of the object store a process had 260.0 and 130.0 MiB in use")
     extra = 0.2
-    assert [row.kept for row in scale_ray.bench_ray(scale=0.05)] == [False] * 5
+    assert [row.kept for row in scale_ray.bench_ray(scale=0.05)] == [None] + [False] * 4

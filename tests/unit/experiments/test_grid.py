@@ -43,9 +43,10 @@ def test_every_grid_of_the_project_has_a_plan_with_all_systems(path, tmp_path, m
     plan = planned(path, tmp_path / "out")
     systems = {row.system for row in plan.rows}
     assert systems >= {"Seq2Seq", "BART", "BART-LM", "BART-CVAE", "DiscoDVT"}
-    assert systems >= {f"DiscoDVT w/o {part}" for part in ("relations", "entropy", "warm start")}
+    ablations = ("relations", "entropy", "warm start") if path.stem == "grid" else ("relations",)
+    assert systems >= {f"DiscoDVT w/o {part}" for part in ablations}
     written = [step.recipe for row in plan.rows for cell in row.cells for step in cell.stories.after if step.recipe]
-    priors = {recipe.model.init for recipe in written if recipe.stage == "prior"}
+    priors = {(recipe.model.init, recipe.data.corpus) for recipe in written if recipe.stage == "prior"}
     assert len(priors) == len(
         [recipe for recipe in {id(each): each for each in written}.values() if recipe.stage == "prior"]
     )

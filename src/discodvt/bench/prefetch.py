@@ -15,7 +15,7 @@ from discodvt.data.batches import Batch, Rows
 from discodvt.training.prefetch import MicroBatch, Prefetch, micro_batches
 
 STEPS = 4  # of one turn: the thread is started anew for each
-STORIES = 4  # of a micro-batch; as many micro-batches make a step
+STORIES = 4  # of a micro-batch, if a step has as many
 NOISE = 1.02  # what two equal kinds of step may differ by
 
 

@@ -5,5 +5,5 @@ here=$(dirname "$0")
 main="--only Seq2Seq --only BART --only BART-LM --only BART-CVAE --only DiscoDVT"
 for part in "$main --seed 0" "$main" "$main --only AR" ""; do
     # shellcheck disable=SC2086 # words of options
-    python -m discodvt grid "$here/grid.toml" $part "$@"
+    python -m discodvt grid "$here/grid.toml" $part "$@" || [ $? -ne 130 ] || exit 130 # Ctrl-C ends all parts
 done

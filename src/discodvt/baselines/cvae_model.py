@@ -7,6 +7,7 @@ sum no bound. Distributions are computed in float32 whatever the states are.
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -19,6 +20,9 @@ from discodvt.model.configuration import WithBackbone
 
 MAX_LOG_VARIANCE = 8.0
 ACTIVE_VARIANCE = 0.01  # Burda et al. 2016
+KNOWN_AT_FIRST = 0.5  # of the variance of z: that of the posterior means of different stories
+STORIES_FOR_A_DIRECTION = 8  # in which they differ; with fewer it would be one of those stories alone
+MIN_SIZE = 1e-6
 
 Threshold = Literal["dimension", "total", "weight"]
 
@@ -109,6 +113,25 @@ class GaussianLatent(nn.Module):
         """z [B, Z] from the prior: what a story is written from, one draw for all of it."""
         prior: Gaussian = self.prior(prompt_states, prompt_mask)
         return prior.sample(noise)
+
+    @torch.no_grad()
+    def tell_apart(self, pooled: Tensor) -> None:
+        """Start the posterior so that stories, whose mean states are `pooled` [N, D], differ in z.
+
+        Mean states of texts are much alike: what a new head makes of them is noise, which the generator learns to
+        ignore before the posterior has learned anything. Here each dimension is a mixture of the main directions in
+        which stories differ, brought to one size, and half of its variance is that of the posterior means.
+        """
+        centre = pooled.mean(0)
+        _, sizes, directions = torch.linalg.svd(pooled - centre, full_matrices=False)
+        main = min(self.dimensions, len(pooled) // STORIES_FOR_A_DIRECTION, int((sizes > MIN_SIZE).sum()))
+        spread = sizes[:main] / max(1, len(pooled) - 1) ** 0.5
+        mixture = torch.randn(self.dimensions, len(spread), generator=torch.Generator().manual_seed(0)).to(pooled)
+        mixture /= mixture.norm(dim=1, keepdim=True).clamp(min=MIN_SIZE)
+        head: Any = self.posterior.layers
+        weight = (KNOWN_AT_FIRST**0.5 * mixture / spread) @ directions[:main]
+        head.weight[: self.dimensions], head.bias[: self.dimensions] = weight, -(weight @ centre)
+        head.weight[self.dimensions :], head.bias[self.dimensions :] = 0, math.log(1 - KNOWN_AT_FIRST)
 
     def at_positions(self, z: Tensor, length: int) -> Tensor:
         """What is added to the decoder's input embeddings [B, length, D]: the same at every position."""
@@ -208,6 +231,15 @@ class BartCVAE(AroundBackbone):
         prompt = self._read(self.prompt_reader, prompt_ids, prompt_mask)
         found: LatentOutput = self.latent(story, story_mask, prompt, prompt_mask, noise)
         return found
+
+    @torch.no_grad()
+    def tell_apart(self, stories: Iterable[tuple[Tensor, Tensor]]) -> None:
+        """Start with a z in which these stories differ, batches of ids and masks [B, T]."""
+        was_training = self.posterior.training
+        self.posterior.eval()
+        pooled = [masked_mean(self._read(self.posterior, ids, mask).float(), mask) for ids, mask in stories]
+        self.posterior.train(was_training)
+        self.latent.tell_apart(torch.cat(pooled))
 
     @torch.no_grad()
     def draw(self, prompt_ids: Tensor, prompt_mask: Tensor, noise: Tensor) -> Tensor:

@@ -122,6 +122,23 @@ def test_z_begins_with_a_common_size_however_large_the_states_of_a_reader_are():
     assert read.kl.sum(-1).max() < 8
 
 
+@torch.no_grad()
+def test_z_begins_with_what_stories_differ_in():
+    """Half of the variance of each dimension, also of stories that were not looked at; a part of them is enough."""
+    model = BartCVAE.from_backbone(small_bart(), latent_dimensions=4).eval()
+    drawn = torch.Generator().manual_seed(0)
+    ids = torch.randint(5, model.config.backbone.vocab_size, (400, 12), generator=drawn)
+    mask = torch.ones_like(ids)
+    model.tell_apart((ids[start : start + 16], mask[:16]) for start in range(0, 256, 16))
+    posterior = model.read(ids, mask, ids[:, :4], mask[:, :4], torch.zeros(400, 4)).posterior
+    torch.testing.assert_close(posterior.mean[:256].mean(0), torch.zeros(4), atol=1e-3, rtol=0)
+    torch.testing.assert_close(posterior.mean[:256].var(0), torch.full((4,), 0.5), atol=0.01, rtol=0)
+    torch.testing.assert_close(posterior.mean[256:].var(0), torch.full((4,), 0.5), atol=0.25, rtol=0)
+    torch.testing.assert_close(posterior.log_variance.exp(), torch.full((400, 4), 0.5))
+    model.tell_apart([(ids[:1], mask[:1])])  # which differs from nothing
+    assert (model.read(ids, mask, ids, mask, torch.zeros(400, 4)).posterior.mean == 0).all()
+
+
 def test_permuting_a_batch_permutes_latents_and_padding_changes_nothing():
     model, given = BartCVAE.from_backbone(small_bart(), latent_dimensions=4).eval(), batch()
     names = ("story_ids", "story_mask", "prompt_ids", "prompt_mask", "latent_noise")

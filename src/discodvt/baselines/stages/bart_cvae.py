@@ -34,6 +34,7 @@ from discodvt.training.stages import Counts, Figures, Objective, Stage, StageOut
 from discodvt.training.validation import on_device, swap_gap, swapped_losses
 from discodvt.training.weights import language_model
 
+STORIES_TO_START = 256  # of which the posterior knows at first how they differ
 MOST_FOR_INFORMATION = 2000  # stories: mutual information is at most the logarithm of their number
 
 
@@ -184,6 +185,10 @@ class CVAE(FromScratch):
             CVAEFeed(feed, model.config.latent_dimensions)
             for feed in corpus.story_feeds(seed=self.seed, dropout=dropout)
         )
+        if site.last is None:
+            order = in_order(train.sort_keys, 16, stories=STORIES_TO_START)
+            batches = (train.batch(rows, step=None) for rows in order)
+            model.tell_apart((batch["story_ids"], batch["story_mask"]) for batch in batches)
         objective = CVAEObjective(model, self.kl, self.watchdog, total=total)
 
         def measure() -> Figures:

@@ -25,7 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Where a test will want the server of `program`, it is made before any test has run."""
     items = [] if session.config.option.collectonly else session.items
-    if any(hasattr(item.module, "Started") or "warm_workers" in item.fixturenames for item in items):  # type: ignore[attr-defined]
+    wanted = {"warm_workers", "pair"}
+    if any(hasattr(item.module, "Started") or wanted & {*item.fixturenames} for item in items):  # type: ignore[attr-defined]
         start_server()
 
 

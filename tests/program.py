@@ -1,5 +1,6 @@
 """The `discodvt` program as a user meets it, in this process or in one to be killed; a new one imports for seconds."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -58,10 +59,11 @@ def start_server() -> None:
         if child == 0:
             util.spawnv_passfds = spawn
             sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # not what pytest captures with
+            nothing = os.open(os.devnull, os.O_RDWR)
             for number in (int(path.name) for path in [*Path("/proc/self/fd").iterdir()]):
-                if number > 2 and number not in kept:  # one of them, left open, would keep the server for ever
-                    with suppress(OSError):
-                        os.close(number)
+                if number > 2 and number not in kept:  # one of them, left open, would keep the server for ever;
+                    os.dup2(nothing, number, inheritable=False)  # free, it would be a file into which old logs write
+            gc.freeze()  # what all its forks have is garbage in none
             try:
                 exec(arguments[-1], {})
             finally:
@@ -86,7 +88,8 @@ def stay(parent: int) -> None:
 class Started:
     """`discodvt WORDS` in a process of its own, forked from the server of `discodvt grid`, which has all libraries.
 
-    Locks in a store are as quick to be taken for dead as in this process; a training may be killed after a step.
+    Locks in a store are as quick to be taken for dead as in this process. It may be killed after a step of a training,
+    or after so many shards of a corpus.
     """
 
     def __init__(self, log: Path, *words: object, kill_at: int | None = None, **environment: str) -> None:
@@ -119,13 +122,14 @@ class Started:
 def _work(
     words: tuple[str, ...], log: Path, environment: dict[str, str], locks: dict[str, float], kill_at: int | None
 ) -> None:
+    from discodvt.corpus import split_shards
     from discodvt.experiments import grid_run
     from discodvt.training import run as training
 
     os.environ |= environment
     vars(remote_lock).update(locks)
     grid_run._context = lambda: multiprocessing.get_context("fork")  # of steps: there is nothing left to import
-    train = training.train
+    train, run_shards = training.train, split_shards.run_shards
 
     def until_killed(*given: Any, **named: Any) -> Iterator[Any]:
         for event in train(*given, **named):
@@ -133,6 +137,12 @@ def _work(
                 os.kill(os.getpid(), signal.SIGKILL)
             yield event
 
-    training.train = until_killed
+    def shards_until_killed(*given: Any, **named: Any) -> Iterator[Any]:
+        for number, result in enumerate(run_shards(*given, **named)):
+            if number == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield result
+
+    training.train, split_shards.run_shards = until_killed, shards_until_killed
     training.plot = lambda directory: directory  # takes longer than a training of a test
     grid_run.run_command(words, log, threads=1)

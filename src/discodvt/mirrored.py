@@ -99,9 +99,9 @@ class Mirror:
 
     def _forget_others(self, files: dict[str, Path]) -> None:
         depth = len(self.target.parts)
-        for path in list(self.target.rglob("*")):
+        for path in self.target.files():
             name = "/".join(path.parts[depth:])
-            if name not in files and name != INDEX and not name.startswith(LOCK) and path.is_file():
+            if name not in files and name != INDEX and not name.startswith(LOCK):
                 path.unlink(missing_ok=True)
                 self._sent.pop(name, None)
 

@@ -125,14 +125,18 @@ class RemotePath(_Path):
     def rglob(self, pattern: str, **_: Any) -> Iterator["RemotePath"]:  # type: ignore[override]
         return (path for path in self._listed(recursive=True) if fnmatch(path.name, pattern))
 
-    def _listed(self, *, recursive: bool) -> list["RemotePath"]:
+    def files(self) -> list["RemotePath"]:
+        """All files below it, by one request, where a look at each would be one more."""
+        return self._listed(recursive=True, files_only=True)
+
+    def _listed(self, *, recursive: bool, files_only: bool = False) -> list["RemotePath"]:
         from pyarrow.fs import FileSelector
 
         with _one_line_errors(self):
             chosen = FileSelector(self._name, allow_not_found=True, recursive=recursive)
             skip = len(self._name.strip("/"))
-            found = (info.path.strip("/")[skip:].lstrip("/") for info in self._store.get_file_info(chosen))
-            return [self / name for name in found]
+            infos = (info for info in self._store.get_file_info(chosen) if info.is_file or not files_only)
+            return [self / info.path.strip("/")[skip:].lstrip("/") for info in infos]
 
     def mkdir(self, *_: Any, **__: Any) -> None:
         """Nothing: a folder is there with its first file."""
@@ -151,7 +155,7 @@ class RemotePath(_Path):
 
     def replace(self, target: Any) -> "RemotePath":
         """Move a file, or the files of a folder one by one; a store copies and deletes."""
-        for path in [self] if self.is_file() else [each for each in self._listed(recursive=True) if each.is_file()]:
+        for path in [self] if self.is_file() else self.files():
             to = target.joinpath(*path.parts[len(self.parts) :])
             with _one_line_errors(path):
                 self._store.move(path._name, to._name)
@@ -233,12 +237,11 @@ def local_copy(folder: RemotePath) -> Path:
     """A folder of a store on this machine, for what opens files by name (checkpoints); fetched once a process."""
     place = Path(tempfile.mkdtemp(prefix="discodvt-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
-    for path in folder.rglob("*"):
-        if path.is_file():
-            here = place.joinpath(folder.name, *path.parts[len(folder.parts) :])
-            here.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("rb") as file, here.open("wb") as kept:
-                shutil.copyfileobj(cast(BinaryIO, file), kept, 8 * BLOCK)
+    for path in folder.files():
+        here = place.joinpath(folder.name, *path.parts[len(folder.parts) :])
+        here.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("rb") as file, here.open("wb") as kept:
+            shutil.copyfileobj(cast(BinaryIO, file), kept, 8 * BLOCK)
     return place / folder.name
 
 

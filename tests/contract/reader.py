@@ -19,13 +19,13 @@ class Reader:
         self.complaints: list[str] = []
         self.requests: list[str] = []
 
-    def open(self, path: Path | str, *, dark: bool = False, width: int = 1200, height: int = 900) -> "Page":
+    def open(self, path: Path | str, *, width: int = 1200, height: int = 900) -> "Page":
         """Load a page, a file or an address; the one before is closed."""
         if self._page is not None:
             self._page.close()
         self.complaints, self.requests = [], []
         size = {"width": width, "height": height}
-        self._page = self._browser.new_page(viewport=size, color_scheme="dark" if dark else "light")  # type: ignore[arg-type]
+        self._page = self._browser.new_page(viewport=size, reduced_motion="reduce")  # type: ignore[arg-type]  # no blinking
         self._page.set_default_timeout(PATIENCE)
         self._page.on("console", self._hear)
         self._page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -42,7 +42,7 @@ def serious_faults(page: "Page") -> list[str]:
     """What axe-core finds wrong with a page for people who cannot see or point, serious or worse."""
     script = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
     page.evaluate(f"() => {{ {script} }}")  # as the debugger does it, which no policy of the page forbids
-    found = page.evaluate("axe.run()")["violations"]
+    found = page.evaluate("axe.run({resultTypes: ['violations']}).then(found => found.violations)")  # not all else too
     return [
         f"{each['id']}: {node['html']}"
         for each in found

@@ -79,8 +79,9 @@ def test_the_keyboard_reaches_every_piece_and_its_entry(reader: Reader, path: Pa
 
 def test_light_dark_and_narrow(reader: Reader, path: Path) -> None:
     grounds = []
-    for dark in (False, True):
-        page = reader.open(path, dark=dark, width=320)
+    page = reader.open(path, width=320)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
         grounds.append(style(page, "body", "backgroundColor"))
         assert fits_sideways(page)
     assert grounds[0] != grounds[1]

@@ -138,16 +138,17 @@ def test_an_answer_is_not_lost_when_the_server_does_not_answer(reader: Reader, s
     assert [each["choice"] for each in served.answers] == ["left", "right"]
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [320, 1200])
-def test_light_and_dark_wide_and_narrow(reader: Reader, served: Served, dark: bool, width: int) -> None:
-    page = reader.open(served.address, dark=dark, width=width)
+def test_light_and_dark_wide_and_narrow(reader: Reader, served: Served) -> None:
+    page = reader.open(served.address, width=320)
     page.click("#agree")
     page.wait_for_selector("#judging:not([hidden])")
     page.keyboard.press("1")
-    assert fits_sideways(page)
-    assert serious_faults(page) == []
-    assert (style(page, "body", "backgroundColor") == "rgb(22, 24, 28)") is dark
+    for dark, width in ((False, 320), (True, 320), (True, 1200), (False, 1200)):
+        page.emulate_media(color_scheme="dark" if dark else "light")
+        page.set_viewport_size({"width": width, "height": 900})
+        assert fits_sideways(page)
+        assert serious_faults(page) == []
+        assert (style(page, "body", "backgroundColor") == "rgb(22, 24, 28)") is dark
 
 
 def test_texts_of_others_are_shown_and_nothing_of_them_runs(reader: Reader, tmp_path: Path) -> None:

@@ -32,10 +32,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory, annotator: Annotator) -> dic
 @pytest.mark.parametrize("kind", ["stories", "annotation"])
 def test_pages_of_stories_are_read_in_any_light_and_width(reader: Reader, pages: dict[str, Path], kind: str) -> None:
     grounds = []
-    for dark, width in ((False, 1200), (True, 320)):
-        page = reader.open(pages[kind], dark=dark, width=width)
-        assert reader.complaints == []
-        assert [url for url in reader.requests if not url.startswith("data:")] == [pages[kind].resolve().as_uri()]
+    page = reader.open(pages[kind])
+    for scheme, width in (("light", 1200), ("dark", 320)):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
         grounds.append(style(page, "body", "backgroundColor"))
         assert fits_sideways(page)
         piece = page.locator(".story [data-tip]").first
@@ -45,6 +45,8 @@ def test_pages_of_stories_are_read_in_any_light_and_width(reader: Reader, pages:
         assert position == ("fixed" if width == 320 else "absolute")
         assert fits_sideways(page)
     assert grounds[0] != grounds[1]
+    assert reader.complaints == []
+    assert [url for url in reader.requests if not url.startswith("data:")] == [pages[kind].resolve().as_uri()]
 
 
 def test_text_never_turns_round(reader: Reader, pages: dict[str, Path]) -> None:

@@ -2,19 +2,18 @@
 
 import json
 import re
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 import pytest
 from contract.reader import Reader, fits_sideways, serious_faults, style
+from program import Started
+from unit.studio.held_stories import HeldStories
 from unit.web.asking import running
 from unit.writing.toy_writer import CODES, save_writer
 
@@ -31,26 +30,27 @@ EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script> \x00 \u20
 
 
 class Studio:
-    """`discodvt studio` with the model that ships, as a process of its own that can be killed and started again."""
+    """`discodvt studio` with the model that ships, in a process of its own that can be killed and started again."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory, self.port, self.process, self.address = directory, 0, None, ""
+        self.directory, self.port, self.starts = directory, 0, 0
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "discodvt", "studio", "--data", str(self.directory), "--port", str(self.port)]
-        self.process = subprocess.Popen([*command, "--no-browser"], stderr=subprocess.PIPE, text=True)
-        assert self.process.stderr is not None
-        said = self.process.stderr.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=[\w-]+", said)
-        assert found, said
+        self.starts += 1
+        log = self.directory / f"{self.starts}.log"
+        words = ("studio", "--data", self.directory, "--port", self.port, "--no-browser")
+        self.program = Started(log, *words)
+        while not (found := re.search(r"http://127\.0\.0\.1:(\d+)/\?token=[\w-]+", said(log))):
+            assert self.program.process.is_alive(), said(log)
+            time.sleep(0.05)
         self.port, self.address = int(found[1]), found[0]
         while True:
             try:
                 urlopen(f"{self.origin}api/health", timeout=5).close()
                 return
             except OSError:
-                time.sleep(0.1)
+                time.sleep(0.05)
 
     @property
     def origin(self) -> str:
@@ -66,11 +66,12 @@ class Studio:
         self.kill()
 
     def kill(self) -> None:
-        assert self.process is not None
-        assert self.process.stderr is not None
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stderr.close()
+        self.program.process.kill()
+        self.program.end()
+
+
+def said(log: Path) -> str:
+    return log.read_text() if log.exists() else ""
 
 
 @pytest.fixture(scope="module")
@@ -257,51 +258,40 @@ def test_all_versions_are_there_after_the_server_was_killed(reader: Reader, stud
     assert reader.complaints == []
 
 
-@contextmanager
-def slowed(toy: StoryWriter, pause: list[float]) -> Iterator[None]:
-    """A writer that waits before each step; how long may be changed meanwhile."""
-    kind = type(toy.generator_engine.new_cache(1, 9))
-    step = kind.step
-
-    def slowly(self: Any, *given: Any) -> Any:
-        time.sleep(pause[0])
-        return step(self, *given)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kind, "step", slowly)
-        yield
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> HeldStories:
+    return HeldStories(monkeypatch)
 
 
 def test_one_reads_and_writes_another_story_while_one_is_written(
-    reader: Reader, toy: StoryWriter, address: str
+    reader: Reader, address: str, held: HeldStories
 ) -> None:
-    page, pause = ready(reader.open(address)), [0.3]
-    with slowed(toy, pause):
-        page.fill("#prompt", "The fox")
-        page.keyboard.press("Enter")
-        page.locator("#story .seg").first.wait_for()
-        first = page.url
-        page.click("#new")
-        page.locator("#welcome:not([hidden])").wait_for()
-        page.fill("#prompt", "The duck")
-        page.keyboard.press("Enter")
-        page.locator("#story .seg").first.wait_for()
-        assert page.url != first
-        assert page.locator("#story-heading").text_content() == "The duck"
-        assert page.locator("#projects option", has_text="The fox · writing").count() == 1
-        page.select_option("#projects", label="The fox · writing")
-        page.locator("#story-heading", has_text="The fox").wait_for()
-        page.locator("#story .seg").first.wait_for()
-        assert page.locator("#stop:not([hidden])").count() == 1
-        assert page.locator("#prompt").input_value() == "The fox"
-        quiet(page)
-        page.keyboard.press("Escape")  # stops this one only
-        page.locator("#status", has_text="Stopped").wait_for()
-        half = story(page)
-        assert page.locator("#projects option", has_text="The duck · writing").count() == 1
-        quiet(page)
-        pause[0] = 0.0
-        page.locator("#status", has_text="“The duck” is written.").wait_for()
+    page = ready(reader.open(address))
+    page.fill("#prompt", "The fox")
+    page.keyboard.press("Enter")
+    page.locator("#story .seg").first.wait_for()
+    first = page.url
+    page.click("#new")
+    page.locator("#welcome:not([hidden])").wait_for()
+    page.fill("#prompt", "The duck")
+    page.keyboard.press("Enter")
+    page.locator("#story .seg").first.wait_for()
+    assert page.url != first
+    assert page.locator("#story-heading").text_content() == "The duck"
+    assert page.locator("#projects option", has_text="The fox · writing").count() == 1
+    page.select_option("#projects", label="The fox · writing")
+    page.locator("#story-heading", has_text="The fox").wait_for()
+    page.locator("#story .seg").first.wait_for()
+    assert page.locator("#stop:not([hidden])").count() == 1
+    assert page.locator("#prompt").input_value() == "The fox"
+    quiet(page)
+    page.keyboard.press("Escape")  # stops this one only
+    page.locator("#status", has_text="Stopped").wait_for()
+    half = story(page)
+    assert page.locator("#projects option", has_text="The duck · writing").count() == 1
+    quiet(page)
+    held.most = 10**6
+    page.locator("#status", has_text="“The duck” is written.").wait_for()
     assert story(page) == half
     page.select_option("#projects", label="The duck")
     page.locator("#story-heading", has_text="The duck").wait_for()
@@ -310,20 +300,19 @@ def test_one_reads_and_writes_another_story_while_one_is_written(
     assert reader.complaints == []
 
 
-def test_what_was_written_when_it_is_stopped_stays(reader: Reader, toy: StoryWriter, address: str) -> None:
-    page, pause = ready(reader.open(address)), [0.15]
-    with slowed(toy, pause):
-        page.fill("#prompt", "The fox")
-        page.keyboard.press("Enter")
-        page.locator("#story .seg").first.wait_for()
-        assert page.locator("#story").get_attribute("aria-busy") == "true"
-        pause[0] = 3.0  # so that it is not done before the page is there again
-        page = ready(reader.open(page.url))  # loaded anew it goes on to show what is written
-        page.locator("#stop:not([hidden])").wait_for()
-        page.locator("#story .seg").first.wait_for()
-        quiet(page)
-        page.keyboard.press("Escape")
-        done(page)
+@pytest.mark.usefixtures("held")
+def test_what_was_written_when_it_is_stopped_stays(reader: Reader, address: str) -> None:
+    page = ready(reader.open(address))
+    page.fill("#prompt", "The fox")
+    page.keyboard.press("Enter")
+    page.locator("#story .seg").first.wait_for()
+    assert page.locator("#story").get_attribute("aria-busy") == "true"
+    page = ready(reader.open(page.url))  # loaded anew it goes on to show what is written
+    page.locator("#stop:not([hidden])").wait_for()
+    page.locator("#story .seg").first.wait_for()
+    quiet(page)
+    page.keyboard.press("Escape")
+    done(page)
     assert "stopped" in page.locator("#facts").inner_text()
     text = story(page)
     assert text

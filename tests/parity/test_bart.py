@@ -26,20 +26,28 @@ SHAPE = {
 SIZES = {"num_codes": 16, "code_width": 8, "conv_channels": 8, "relation_width": 6, "num_relations": 5}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def bart() -> BartForConditionalGeneration:
     torch.manual_seed(0)
     return BartForConditionalGeneration(BartConfig(**SHAPE)).eval()
 
 
-@pytest.fixture(params=["gumbel", "bits"])
-def model(request, bart: BartForConditionalGeneration, tmp_path) -> DiscoDVT:
-    bart.save_pretrained(tmp_path / "bart")
+@pytest.fixture(scope="module", params=["gumbel", "bits"])
+def built(request, bart: BartForConditionalGeneration, tmp_path_factory) -> DiscoDVT:
+    directory = tmp_path_factory.mktemp("bart")
+    bart.save_pretrained(directory)
     torch.manual_seed(1)
-    model = DiscoDVT.from_bart(tmp_path / "bart", bottleneck=request.param, **SIZES).eval()
+    model = DiscoDVT.from_bart(directory, bottleneck=request.param, **SIZES).eval()
     with torch.no_grad():
         model.up.projection.weight.mul_(30)  # a plan loud enough to be heard by random weights
     return model
+
+
+@pytest.fixture
+def model(built: DiscoDVT) -> DiscoDVT:
+    """One that a test may change."""
+    torch.manual_seed(1)
+    return copy.deepcopy(built)
 
 
 def prompts(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -17,7 +17,7 @@ from unit.writing.toy_writer import (
 
 from discodvt.checkpoints import Checkpoint
 from discodvt.errors import BadRequest
-from discodvt.writing import Request, SamplingParams, StoryWriter
+from discodvt.writing import Request, SamplingParams, Story, StoryWriter
 from discodvt.writing.story_batch import StoryDraft
 from discodvt.writing.transformers_engine import load_model
 
@@ -30,8 +30,10 @@ CAUSAL = [kind for kind in ENGINES if kind != "bart"]
 ROWS = [(kind, "llama") for kind in ("llama", "qwen2", "qwen3", "smollm3")]  # the others' rows are kept as Llama's
 ROWS += [(kind, "transformers") for kind in ("llama", "gpt2", "gemma3", "mistral-sliding", "bart")]
 ROWS += [("bart", "bart")]
-GREEDY = SamplingParams(greedy=True, min_tokens=5, max_tokens=70)
-DRAWN = SamplingParams(min_tokens=3, max_tokens=36)
+GREEDY = SamplingParams(greedy=True, min_tokens=5, max_tokens=44)  # longer than the longest plan
+BRIEF = replace(GREEDY, max_tokens=24)
+DRAWN = SamplingParams(min_tokens=3, max_tokens=28)
+REQUESTS = [Request(PROMPTS[index % 3], index=index, seed=4) for index in range(4)]
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +50,23 @@ def saved(tmp_path_factory):
     return directory
 
 
+@pytest.fixture(scope="module")
+def alone(saved):
+    """The stories of `REQUESTS`, each written by itself and with no compiled step."""
+    known: dict[tuple[str, str], list[Story]] = {}
+
+    def stories(kind: str, engine: str) -> list[Story]:
+        if (kind, engine) not in known:
+            writer = StoryWriter.from_pretrained(saved(save_causal_writer, kind), engine=engine)
+            known[kind, engine] = [
+                story for request in REQUESTS for story in writer.write_many([request], DRAWN, batch_size=1)
+            ]
+            assert engine == "transformers" or not writer.generator_engine.step.compiled
+        return known[kind, engine]
+
+    return stories
+
+
 def symbols(drafts: list[StoryDraft], end: int) -> list[list[int]]:
     return [draft.symbols + [end] * draft.ended for draft in drafts]
 
@@ -58,7 +77,7 @@ def test_greedy_stories_equal_generate(saved, kind):
     writers = [StoryWriter.from_pretrained(directory, engine=engine) for engine in engines]
     assert tuple(writer.engine for writer in writers) == engines
     requests = [Request(prompt, plan=plan) for prompt, plan in zip(PROMPTS, PLANS, strict=True)]
-    every = [symbols(written(writer, requests, GREEDY), writer.generator_engine.end) for writer in writers]
+    every = [symbols(written(writer, requests, GREEDY, rows=3), writer.generator_engine.end) for writer in writers]
     model = writers[0].model
     for request, *stories in zip(requests, *every, strict=True):
         ids = torch.tensor([writers[0].prompt_ids(request.prompt)])
@@ -67,7 +86,7 @@ def test_greedy_stories_equal_generate(saved, kind):
             torch.ones_like(ids),
             torch.tensor([request.plan]),
             do_sample=False,
-            max_new_tokens=70,
+            max_new_tokens=44,
             min_new_tokens=5,
         )
         for story in stories:  # BART's have their start symbol before them
@@ -98,43 +117,38 @@ def test_the_likeliest_plans_equal_generate(saved, kind):
 def test_a_plain_model_equals_generate(saved, kind):
     directory, requests = saved(save_causal_model, kind), [Request(prompt) for prompt in PROMPTS]
     writers = [StoryWriter.from_pretrained(directory, engine=engine) for engine in ENGINES[kind]]
-    every = [symbols(written(writer, requests, GREEDY), writer.generator_engine.end) for writer in writers]
+    every = [symbols(written(writer, requests, BRIEF, rows=3), writer.generator_engine.end) for writer in writers]
     writer = writers[0]
     for prompt, *stories in zip(PROMPTS, *every, strict=True):
         ids = torch.tensor([[*writer.prompt_ids(prompt), writer.generator_engine.start]])
-        settings = {"do_sample": False, "max_new_tokens": 70, "min_new_tokens": 5, "pad_token_id": 1}
+        settings = {"do_sample": False, "max_new_tokens": 24, "min_new_tokens": 5, "pad_token_id": 1}
         told = writer.model.generate(ids, attention_mask=torch.ones_like(ids), **settings)
         assert stories == [told[0, ids.shape[1] :].tolist()] * len(writers)
 
 
 @pytest.mark.parametrize(("kind", "engine"), ROWS)
-def test_a_story_is_the_same_in_any_company_and_streamed(saved, kind, engine):
-    writer = StoryWriter.from_pretrained(saved(save_causal_writer, kind), engine=engine)
-    requests = [Request(PROMPTS[index % 3], index=index, seed=4) for index in range(9)]
-    alone = [story for request in requests for story in writer.write_many([request], DRAWN, batch_size=1)]
+def test_a_story_is_the_same_in_any_company_and_streamed(saved, alone, kind, engine):
+    writer, expected = StoryWriter.from_pretrained(saved(save_causal_writer, kind), engine=engine), alone(kind, engine)
     for size in (2, 32):
-        assert sorted(writer.write_many(requests, DRAWN, batch_size=size), key=lambda story: story.index) == alone
-    for request, story in zip(requests[:3], alone, strict=False):
-        stream = writer.stream(request, DRAWN)
-        assert "".join(stream) == story.text
-        assert stream.story == story
-    assert len({story.text for story in alone}) == 9
+        assert sorted(writer.write_many(REQUESTS, DRAWN, batch_size=size), key=lambda story: story.index) == expected
+    stream = writer.stream(REQUESTS[2], DRAWN)
+    assert "".join(stream) == expected[2].text
+    assert stream.story == expected[2]
+    assert len({story.text for story in expected}) == 4
 
 
 @pytest.mark.parametrize("kind", ["llama", "llama-yarn", "qwen2", "qwen3", "smollm3", "bart"])
-def test_compiled_steps_write_the_same(saved, kind):
+def test_compiled_steps_write_the_same(saved, alone, kind):
     """Along plans, drawn by a prior whose steps are compiled too; alone, in company and streamed."""
     pytest.importorskip("numba")
-    plain, compiled = (StoryWriter.from_pretrained(saved(save_causal_writer, kind)) for _ in range(2))
+    compiled = StoryWriter.from_pretrained(saved(save_causal_writer, kind))
     assert compiled.generator_engine.step.compile()
     assert compiled.prior_engine.step.compile()
-    requests = [Request(PROMPTS[index % 3], index=index, seed=4) for index in range(9)]
-    expected = [story for request in requests for story in plain.write_many([request], DRAWN, batch_size=1)]
-    assert not plain.generator_engine.step.compiled
+    expected = alone(kind, compiled.engine)
     for size in (1, 2, 32):
-        found = compiled.write_many(requests, DRAWN, batch_size=size)
+        found = compiled.write_many(REQUESTS, DRAWN, batch_size=size)
         assert sorted(found, key=lambda story: story.index) == expected
-    stream = compiled.stream(requests[0], DRAWN)
+    stream = compiled.stream(REQUESTS[0], DRAWN)
     assert "".join(stream) == expected[0].text
 
 
@@ -143,11 +157,11 @@ def test_compiled_steps_write_the_same(saved, kind):
 )
 def test_a_given_beginning_is_read_at_once_and_changes_nothing(saved, kind, engine):
     writer = StoryWriter.from_pretrained(saved(save_causal_writer, kind), engine=engine)
-    (drawn,) = written(writer, [Request(PROMPTS[0], plan=PLANS[0])], replace(DRAWN, min_tokens=30))
+    (drawn,) = written(writer, [Request(PROMPTS[0], plan=PLANS[0])], replace(DRAWN, min_tokens=24))
     for given in (1, 2, 17):
         batch = writer.batch(2)
         company = batch.add(Request(PROMPTS[1]), DRAWN)
-        draft = batch.add(Request(PROMPTS[0], plan=PLANS[0]), replace(DRAWN, min_tokens=30))
+        draft = batch.add(Request(PROMPTS[0], plan=PLANS[0]), replace(DRAWN, min_tokens=24))
         draft.forced = dict(enumerate(drawn.symbols[:given]))
         batch.step()
         while not draft.symbols:
@@ -161,10 +175,10 @@ def test_a_given_beginning_is_read_at_once_and_changes_nothing(saved, kind, engi
 
 def test_a_plain_bart_equals_generate(saved):
     writer = StoryWriter.from_pretrained(saved(save_causal_model, "bart"), engine="transformers")
-    ours = symbols(written(writer, [Request(prompt) for prompt in PROMPTS], GREEDY), writer.generator_engine.end)
+    ours = symbols(written(writer, [Request(prompt) for prompt in PROMPTS], BRIEF), writer.generator_engine.end)
     for prompt, story in zip(PROMPTS, ours, strict=True):
         ids = torch.tensor([writer.prompt_ids(prompt)])
-        settings = {"do_sample": False, "num_beams": 1, "max_new_tokens": 70, "min_new_tokens": 5}
+        settings = {"do_sample": False, "num_beams": 1, "max_new_tokens": 24, "min_new_tokens": 5}
         assert story == writer.model.generate(ids, **settings)[0, 1:].tolist()
 
 

@@ -1,6 +1,7 @@
 """The writer's own decoding against Hugging Face `generate`: token for token where nothing is left to chance."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -28,6 +29,12 @@ def shipped() -> StoryWriter:
 
 
 @pytest.fixture(scope="module")
+def as_transformers_open_it(shipped: StoryWriter) -> tuple[Any, Any]:
+    """The tokenizer and the model of the storyteller."""
+    return AutoTokenizer.from_pretrained(shipped.directory), AutoModel.from_pretrained(shipped.directory)
+
+
+@pytest.fixture(scope="module")
 def bart(tmp_path_factory) -> Path:
     return save_bart(tmp_path_factory.mktemp("bart"))
 
@@ -50,10 +57,10 @@ def theirs(model, tokenizer, prompt: str, plan=None, **settings) -> list[int]:
 @pytest.mark.parametrize(
     ("settings", "equal"),
     [
-        ({"min_tokens": 5, "max_tokens": 70}, {"min_new_tokens": 5, "max_new_tokens": 70}),
+        ({"min_tokens": 5, "max_tokens": 44}, {"min_new_tokens": 5, "max_new_tokens": 44}),
         (
-            {"min_tokens": 1, "max_tokens": 60, "repetition_penalty": 1.5},
-            {"min_new_tokens": 1, "max_new_tokens": 60, "repetition_penalty": 1.5},
+            {"min_tokens": 1, "max_tokens": 44, "repetition_penalty": 1.5},
+            {"min_new_tokens": 1, "max_new_tokens": 44, "repetition_penalty": 1.5},
         ),
     ],
 )
@@ -75,24 +82,24 @@ def test_transformers_alone_write_the_same_greedy_texts(writer):
         assert text == story.text if story.finish == "end" else text.startswith(story.text)
 
 
-def test_the_storyteller_writes_what_transformers_alone_write_with_it(shipped):
-    tokenizer, model = (kind.from_pretrained(shipped.directory) for kind in (AutoTokenizer, AutoModel))
+def test_the_storyteller_writes_what_transformers_alone_write_with_it(shipped, as_transformers_open_it):
+    tokenizer, model = as_transformers_open_it
     for prompt, plan in zip(PROMPTS, PLANS, strict=True):
-        story = shipped.write(prompt, plan=plan, greedy=True, max_tokens=120, prompt_bias=0.0)
+        story = shipped.write(prompt, plan=plan, greedy=True, max_tokens=64, prompt_bias=0.0)
         ids = tokenizer(prompt, return_tensors="pt")
-        settings = {"do_sample": False, "max_new_tokens": 120}
+        settings = {"do_sample": False, "max_new_tokens": 64}
         written = model.write(ids["input_ids"], ids["attention_mask"], torch.tensor([plan]), **settings)
         text = tokenizer.decode(written[0], skip_special_tokens=True).strip()
         assert text == story.text if story.finish == "end" else text.startswith(story.text)
 
 
 @pytest.mark.parametrize("in_config", [False, True])
-def test_a_repetition_penalty_spares_the_prompt_through_transformers_too(shipped, in_config):
+def test_a_repetition_penalty_spares_the_prompt_through_transformers_too(shipped, as_transformers_open_it, in_config):
     """Hugging Face's counts the prompt of a causal model; the writer's, and that of a BART, does not."""
-    tokenizer, model = (kind.from_pretrained(shipped.directory) for kind in (AutoTokenizer, AutoModel))
+    tokenizer, model = as_transformers_open_it
     prompt, plan = "The dog and the bird and the dog", PLANS[0]
-    story = shipped.write(prompt, plan=plan, greedy=True, max_tokens=60, prompt_bias=0.0, repetition_penalty=1.5)
-    settings = {"do_sample": False, "max_new_tokens": 60, "repetition_penalty": 1.5}
+    story = shipped.write(prompt, plan=plan, greedy=True, max_tokens=40, prompt_bias=0.0, repetition_penalty=1.5)
+    settings = {"do_sample": False, "max_new_tokens": 40, "repetition_penalty": 1.5}
     if in_config:
         kept = model.generation_config.to_dict()
         settings = {"generation_config": GenerationConfig.from_dict(kept | settings)}
@@ -100,7 +107,7 @@ def test_a_repetition_penalty_spares_the_prompt_through_transformers_too(shipped
     written = model.write(ids["input_ids"], ids["attention_mask"], torch.tensor([plan]), **settings)
     text = tokenizer.decode(written[0], skip_special_tokens=True).strip()
     assert text == story.text if story.finish == "end" else text.startswith(story.text)
-    assert text != shipped.write(prompt, plan=plan, greedy=True, max_tokens=60, prompt_bias=0.0).text
+    assert text != shipped.write(prompt, plan=plan, greedy=True, max_tokens=40, prompt_bias=0.0).text
 
 
 def test_the_likeliest_plans_equal_generate(writer):

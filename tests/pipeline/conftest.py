@@ -17,6 +17,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_home(tmp_path_factory.mktemp("home"))
 
 
+@pytest.fixture(scope="session")
+def pair() -> Iterator[object]:
+    """The `Pair` of all tests that want one."""
+    from pipeline.trainings import Pair
+
+    started = Pair()
+    yield started
+    started.end()
+
+
 @pytest.fixture(scope="module")
 def store() -> Iterator[Store]:
     started = Store()

@@ -23,9 +23,9 @@ from discodvt.writing import Request, StoryWriter
 
 KINDS = ("relevance", "event-inter", "event-intraV", "entity")
 SHORT = (
-    "run.steps=16", "validation.every_steps=16", "run.save_every_steps=16", "run.tensorboard=false",
+    "run.steps=6", "validation.every_steps=6", "run.save_every_steps=6", "run.tensorboard=false",
     "run.precision=float32", "batch.stories_per_step=8", "batch.stories_per_micro_batch=8", "data.max_valid_stories=16",
-    "data.prompt_tokens=16", "data.story_tokens=64", "optimizer.learning_rate=3e-3", "optimizer.warmup_steps=0",
+    "data.prompt_tokens=16", "data.story_tokens=64", "optimizer.learning_rate=1e-2", "optimizer.warmup_steps=0",
 )  # fmt: skip
 
 

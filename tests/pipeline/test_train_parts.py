@@ -146,9 +146,9 @@ def test_killed_and_resumed_equals_uninterrupted(home, run, init, tmp_path):
     assert_resumed_equals_whole(lambda: recipe_of(run, home, init, *SHORT), tmp_path, has=has)
 
 
-def test_two_processes_equal_one(home, tmp_path):
+def test_two_processes_equal_one(home, pair, tmp_path):
     settings = (*SHORT, "batch.stories_per_step=8", "batch.stories_per_micro_batch=2")
-    assert_two_equal_one(lambda: recipe_of("lora", home, "llama", *settings), tmp_path)
+    assert_two_equal_one(pair, recipe_of("lora", home, "llama", *settings), tmp_path)
 
 
 def test_a_base_that_is_gone_or_another(home, tmp_path):

@@ -6,7 +6,7 @@ import signal
 import pytest
 import torch
 from pipeline.toy_models import LORA, toy_recipe
-from pipeline.trainings import assert_same, in_child, in_two, lines, train_until
+from pipeline.trainings import assert_same, in_child, lines, train_until
 from safetensors.torch import load_file
 
 from discodvt.stored_weights import weight_files
@@ -47,14 +47,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_two_processes_with_shards_equal_one(home, case, tmp_path):
+def test_two_processes_with_shards_equal_one(home, pair, case, tmp_path):
     stage, init, values = CASES[case]
 
-    def run(out: str, *more: str) -> None:
-        list(train(toy_recipe(home, stage, init, "run.steps=2", *values, *more), tmp_path / out))
+    def recipe(*more: str) -> Recipe:
+        return toy_recipe(home, stage, init, "run.steps=2", *values, *more)
 
-    assert in_child(lambda: run("one")) == 0
-    assert in_two(lambda: run("two", "run.fsdp=true")) == [0, 0]
+    list(train(recipe(), tmp_path / "one"))
+    pair.train(recipe("run.fsdp=true"), tmp_path / "two")
     model = "prior" if stage == "prior" else ""
     assert_same(tmp_path / "one", tmp_path / "two", model=model, within=1e-5)
     last = tmp_path / "two" / "last-0000002"
@@ -62,33 +62,27 @@ def test_two_processes_with_shards_equal_one(home, case, tmp_path):
     assert not list(last.rglob("*.distcp"))
 
 
-@pytest.mark.parametrize(("stage", "init", "values"), [("reconstruct", "bart", ()), ("reconstruct", "llama", LORA)])
-def test_a_checkpoint_is_resumed_by_another_number_of_processes(home, stage, init, values, tmp_path):
-    def recipe() -> Recipe:
-        return toy_recipe(home, stage, init, *values, "run.fsdp=true")
-
-    def resume(out: str) -> None:
-        list(train(recipe(), tmp_path / out, resume=True))
-
-    assert in_child(lambda: list(train(recipe(), tmp_path / "one"))) == 0
-    assert -signal.SIGKILL in in_two(lambda: train_until(3, recipe(), tmp_path / "two then one"))
-    assert (tmp_path / "two then one" / "last-0000002" / "shards" / "optimizer").exists()
-    assert in_child(lambda: resume("two then one")) == 0
-    assert_same(tmp_path / "one", tmp_path / "two then one", within=1e-6)
-    assert in_child(lambda: train_until(3, recipe(), tmp_path / "one then two")) == -signal.SIGKILL
-    assert in_two(lambda: resume("one then two")) == [0, 0]
-    assert_same(tmp_path / "one", tmp_path / "one then two", within=1e-6)
-
-
-def test_bf16_and_activation_checkpointing_with_shards(home, tmp_path):
+def test_bf16_and_activation_checkpointing_with_shards(home, pair, tmp_path):
     """Layers compute in bfloat16, weights are float32: the loss is that of one process, coarsely as bfloat16 is."""
     values = ("run.precision=bf16", "run.gradient_checkpointing=true", *LORA)
-
-    def run(out: str) -> None:
-        list(train(toy_recipe(home, "reconstruct", "llama", *values, "run.fsdp=true"), tmp_path / out))
-
-    assert in_child(lambda: run("one")) == 0
-    assert in_two(lambda: run("two")) == [0, 0]
+    recipe = toy_recipe(home, "reconstruct", "llama", *values, "run.fsdp=true")
+    assert in_child(lambda: list(train(recipe, tmp_path / "one"))) == 0
+    pair.train(recipe, tmp_path / "two")
     assert {weight.dtype for weight in load_file(weight_files(tmp_path / "two")[0]).values()} == {torch.float32}
     for first, second in zip(lines(tmp_path / "one", "valid"), lines(tmp_path / "two", "valid"), strict=True):
         assert first["reconstruction"] == pytest.approx(second["reconstruction"], abs=2e-3)
+
+
+@pytest.mark.parametrize(("init", "values"), [("bart", ()), ("llama", LORA)])
+def test_a_checkpoint_is_resumed_by_another_number_of_processes(home, pair, init, values, tmp_path):
+    """By two where one was killed, and by one where they were killed: each takes one of three steps."""
+    each = ("run.steps=3", "run.save_every_steps=1", "validation.every_steps=3")
+    recipe = toy_recipe(home, "reconstruct", init, *values, *each, "run.fsdp=true")
+    list(train(recipe, tmp_path / "whole"))
+    run = tmp_path / "in turn"
+    assert in_child(lambda: train_until(2, recipe, run)) == -signal.SIGKILL
+    assert (run / "last-0000001" / "optimizer.safetensors").exists()
+    pair.train_until(3, recipe, run, resume=True)
+    assert (run / "last-0000002" / "shards" / "optimizer").exists()
+    list(train(recipe, run, resume=True))
+    assert_same(tmp_path / "whole", run, within=1e-6)

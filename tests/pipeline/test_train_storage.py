@@ -146,13 +146,13 @@ def test_codes_and_reports_from_and_to_the_store(
         done = run("codes", "measure", *words)
         assert done.returncode == 0, done.stderr
     assert held(place / "measured") == contents(tmp_path / "measured")
-    told = [store.put(stories(tmp_path / f"{seed}.jsonl", seed), f"{place.name}/{seed}.jsonl") for seed in (1, 2)]
+    told = [stories(tmp_path / f"{seed}.jsonl", seed) for seed in (1, 2)]
+    for number, path in enumerate(told):
+        out = tmp_path / f"scores-{number}"
+        scored = run("evaluate", path, "--references", told[0], "--resamples", 20, "--out", out)
+        assert scored.returncode == 0, scored.stderr
+        store.put_all(out, f"{place.name}/{out.name}")
     for out in (place, tmp_path):
-        for number, path in enumerate(told):
-            scored = run(
-                "evaluate", path, "--references", told[0], "--resamples", 20, "--out", out / f"scores-{number}"
-            )
-            assert scored.returncode == 0, scored.stderr
         done = run("report", f"human={out}/scores-0", f"ours={out}/scores-1", "--out", out / "report", "--title", "it")
         assert done.returncode == 0, done.stderr
     assert held(place / "report") == contents(tmp_path / "report")

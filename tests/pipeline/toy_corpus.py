@@ -94,8 +94,8 @@ def write_tiny_stories(path: Path, count: int) -> Path:
 
 def write_tiny_corpus(directory: Path) -> list[dict[str, str]]:
     """As a corpus that is not annotated; the stories of its training split."""
-    rows = [row | {"id": str(number)} for number, row in enumerate(tiny_stories(260))]
+    rows = [row | {"id": str(number)} for number, row in enumerate(tiny_stories(160))]
     directory.mkdir()
-    for split, part in (("train", rows[:220]), ("valid", rows[220:])):
+    for split, part in (("train", rows[:120]), ("valid", rows[120:])):
         write_rows(directory / f"{split}.parquet", part, CORPUS_SCHEMA)
-    return rows[:220]
+    return rows[:120]

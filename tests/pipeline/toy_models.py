@@ -31,11 +31,11 @@ story_tokens = 64
 learning_rate = 3e-3
 [batch]
 stories_per_step = 8
-stories_per_micro_batch = 4
+stories_per_micro_batch = 8
 [validation]
-every_steps = 20
+every_steps = 16
 [run]
-steps = 40
+steps = 16
 tensorboard = false
 """
 LATENT = """

@@ -51,8 +51,4 @@ class Store:
 def held(directory: Path) -> dict[str, bytes]:
     """What a folder of the store holds, but for the marks Arrow leaves of folders."""
     assert isinstance(directory, RemotePath)
-    return {
-        "/".join(path.parts[len(directory.parts) :]): path.read_bytes()
-        for path in directory.rglob("*")
-        if path.is_file()
-    }
+    return {"/".join(path.parts[len(directory.parts) :]): path.read_bytes() for path in directory.files()}

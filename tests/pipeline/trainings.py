@@ -6,8 +6,10 @@ import signal
 import socket
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,9 @@ import torch
 from accelerate.state import AcceleratorState
 from safetensors.torch import load_file
 
+from discodvt.experiments.grid_run import _context
 from discodvt.stored_weights import weight_files
+from discodvt.training import run as training
 from discodvt.training.assembly import Recipe
 from discodvt.training.run import train
 
@@ -48,25 +52,109 @@ def in_child(work: Callable[[], object]) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-def in_two(work: Callable[[], object]) -> list[int]:
-    """Run `work` in two processes that know of each other; their exit codes."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+class Pair:
+    """Two processes that know of each other, and stay for the next training.
 
-    def rank(number: int) -> None:
-        os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2", "ACCELERATE_USE_CPU": "true"}
-        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
-        work()
-        torch.distributed.destroy_process_group()
+    To load libraries and to find out how each operation is done on shards takes longer than a training of a test.
+    """
 
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda number: in_child(lambda: rank(number)), (0, 1)))
+    def __init__(self) -> None:
+        self._ranks: list[tuple[BaseProcess, Connection]] = []
+
+    def train(self, recipe: Recipe, out: Path, *, resume: bool = False) -> None:
+        """Train in both; where one fails, both end."""
+        waiting = self._ask(recipe, out, resume, None)
+        try:
+            while waiting:
+                for connection in wait(waiting):
+                    failure = connection.recv()
+                    assert failure is None, failure
+                    waiting.remove(connection)
+        except BaseException:
+            self.end()
+            raise
+
+    def train_until(self, step: int, recipe: Recipe, out: Path, *, resume: bool = False) -> None:
+        """Train until the first kills itself, with which the other cannot go on."""
+        first, _ = self._ask(recipe, out, resume, step)
+        try:
+            with pytest.raises(EOFError):
+                pytest.fail(first.recv())
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """Both end; the next training is done by others."""
+        for process, connection in self._ranks:
+            process.kill()
+            process.join()
+            connection.close()
+        self._ranks = []
+
+    def _ask(self, *given: object) -> list[Connection]:
+        self._ranks = self._ranks or self._start()
+        asked = [connection for _, connection in self._ranks]
+        for connection in asked:
+            connection.send(given)
+        return asked
+
+    def _start(self) -> list[tuple[BaseProcess, Connection]]:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        ranks = []
+        for rank in (0, 1):
+            ours, theirs = _context().Pipe()
+            process = _context().Process(target=_serve, args=(rank, port, theirs), daemon=True)
+            process.start()
+            theirs.close()
+            ranks.append((process, ours))
+        return ranks
 
 
-def train_until(step: int, recipe: Recipe, out: Path) -> None:
+def _serve(rank: int, port: int, asked: Connection) -> None:
+    """One of the two processes, until nobody asks any more."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "ACCELERATE_USE_CPU": "true"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    torch.set_num_threads(1)
+    warnings.simplefilter("error")
+    training.plot = lambda directory: directory  # takes longer than the training
+    while True:
+        recipe, out, resume, kill_at = asked.recv()
+        AcceleratorState._reset_state(reset_partial_state=True)
+        try:
+            train_until(kill_at, recipe, out, resume=resume)
+        except BaseException:
+            asked.send(traceback.format_exc())
+        else:
+            asked.send(None)
+
+
+def held_at_the_end(recipes: list[Recipe], out: Path) -> list[int]:
+    """Memory in kB that one process holds at the last step of each, one after the other; of the server of `program`,
+    which has nothing of what tests leave."""
+    ours, theirs = _context().Pipe()
+    process = _context().Process(target=_tell_held, args=(recipes, out, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    held = [ours.recv() for _ in recipes]
+    process.join()
+    return held
+
+
+def _tell_held(recipes: list[Recipe], out: Path, told: Connection) -> None:
+    torch.set_num_threads(1)
+    for recipe in recipes:
+        for event in train(recipe, out, overwrite=True):
+            if event.kind == "step" and event.step == event.total:
+                status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+                told.send(int(status["RssAnon"].split()[0]))
+                break
+
+
+def train_until(step: int | None, recipe: Recipe, out: Path, *, resume: bool = False) -> None:
     """Train until this process kills itself, and with it the run."""
-    for event in train(recipe, out):
+    for event in train(recipe, out, resume=resume):
         if event.kind == "step" and event.step == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -76,18 +164,18 @@ def assert_resumed_equals_whole(recipe: Callable[[], Recipe], directory: Path, *
     killed, whole = directory / "killed", directory / "whole"
     assert in_child(lambda: train_until(5, recipe(), killed)) == -signal.SIGKILL
     assert not (killed / "manifest.json").exists()
-    assert in_child(lambda: list(train(recipe(), killed, resume=True))) == 0
-    assert in_child(lambda: list(train(recipe(), whole))) == 0
+    list(train(recipe(), killed, resume=True))
+    list(train(recipe(), whole))
     files = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
     assert Path(LAST, has) in files
     for file in files:
         assert (killed / file).read_bytes() == (whole / file).read_bytes(), file
 
 
-def assert_two_equal_one(recipe: Callable[[], Recipe], directory: Path) -> None:
+def assert_two_equal_one(pair: Pair, recipe: Recipe, directory: Path) -> None:
     """The same global batch in two processes: the same weights to 1e-5 (no dropout)."""
-    assert in_child(lambda: list(train(recipe(), directory / "one"))) == 0
-    assert in_two(lambda: list(train(recipe(), directory / "two"))) == [0, 0]
+    list(train(recipe, directory / "one"))
+    pair.train(recipe, directory / "two")
     assert_same(directory / "one", directory / "two", model=LAST, within=1e-5)
 
 

@@ -36,8 +36,8 @@ LOGS = "logs"
 TIMES = "times.json"
 CPU = ".cpu"  # beside a log, until the step has ended: its CPU seconds
 POLL_SECONDS = 0.5
-PRELOADED = [  # by the server that steps are forked from
-    "torch", "transformers", "accelerate", "spacy", "pyarrow.parquet", "matplotlib.figure", "scipy.stats",
+PRELOADED = [  # by the server that steps are forked from; Arrow imports pandas with the first table, where it is
+    "torch", "transformers", "accelerate", "spacy", "pyarrow.parquet", "pandas", "matplotlib.figure", "scipy.stats",
     "discodvt.experiments.grid_run", "discodvt.training.run", "discodvt.training.recipes",
     "discodvt.evaluation.codes.study", "discodvt.evaluation.codes.measure",
     "discodvt.evaluation.discourse.fit_stage", "discodvt.evaluation.discourse.score_stage",
@@ -172,15 +172,15 @@ def run_command(words: tuple[str, ...], log: Path, threads: int) -> None:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), stream.fileno())
     os.environ |= {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false", "COLUMNS": "200"}
-    import torch
-
-    torch.set_num_threads(threads)
     print("$ discodvt", " ".join(words), flush=True)
     try:
         if words[0] == "prompts":
             source, count, target = words[1:]
             write_prompts(locate(source), int(count), Path(target))
             return
+        import torch
+
+        torch.set_num_threads(threads)
         sys.argv = ["discodvt", *words]
         runpy.run_module("discodvt", run_name="__main__", alter_sys=True)
     finally:

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from discodvt.artefacts import MANIFEST
 from discodvt.experiments.grid import Grid
-from discodvt.training.assembly import Recipe
+
+if TYPE_CHECKING:  # a step on a node imports this module; it would take seconds
+    from discodvt.training.assembly import Recipe
 
 Kind = Literal[
     "given", "prepare", "annotate", "prompts", "classifier", "train", "make", "generate", "evaluate", "compare",
@@ -23,7 +25,7 @@ class Step:
     output: Path  # a stage directory, or a file
     command: tuple[str, ...]  # words of `discodvt`
     after: tuple["Step", ...] = ()
-    recipe: Recipe | None = None  # of a training
+    recipe: "Recipe | None" = None  # of a training
 
     @property
     def done(self) -> bool:

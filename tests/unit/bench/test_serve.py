@@ -1,16 +1,28 @@
 """The serving bench: a real server in its own process, at a size too small for its promises of speed."""
 
+import time
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 from unit.writing.toy_writer import save_writer
 
 from discodvt.bench.serve import bench_serve
 from discodvt.bench.story_server import events
+from discodvt.experiments.grid_run import _context
+
+
+@pytest.fixture
+def quick(monkeypatch, warm_workers) -> None:
+    """The server has all libraries already, and idleness is a matter of hundredths of a second."""
+    warm = SimpleNamespace(get_context=lambda method: _context())
+    hasty = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: time.sleep(seconds / 5))
+    monkeypatch.setattr("discodvt.bench.story_server.multiprocessing", warm)
+    monkeypatch.setattr("discodvt.bench.story_server.time", hasty)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_rows_on_a_toy_writer(tmp_path, monkeypatch):
+def test_rows_on_a_toy_writer(tmp_path, monkeypatch, quick):
     monkeypatch.setattr("discodvt.bench.serve.TOKENS", 8)
     monkeypatch.setattr("discodvt.bench.serve.CANCELLED_TOKENS", 60)
     monkeypatch.setattr("discodvt.bench.serve.LONG_TOKENS", 60)

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.studio.held_stories import HeldStories
 from unit.studio.test_server import PROMPT, SETTINGS, ask, events_of
 from unit.web.asking import running
 from unit.writing.toy_writer import CODES, save_writer
@@ -321,29 +323,21 @@ def test_a_text_is_read_and_its_segments_tile_it(access: Access, writer: StoryWr
     assert other["kept"] > 0
 
 
-def test_a_stopped_story_is_kept_as_far_as_it_came(tmp_path: Path) -> None:
-    slow, made, projects = (
-        StoryWriter.from_pretrained(save_writer(tmp_path)),
-        make_access(),
-        Projects(tmp_path / "data"),
-    )
-    kind = type(slow.generator_engine.new_cache(1, 9))
-    step = kind.step
-
-    def slowly(self: Any, *given: Any) -> Any:
-        time.sleep(0.05)
-        return step(self, *given)
-
-    with pytest.MonkeyPatch.context() as patch, running(make_studio(slow, made, projects=projects), made) as access:
-        patch.setattr(kind, "step", slowly)
+def test_a_stopped_story_is_kept_as_far_as_it_came(
+    writer: StoryWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, made, projects = HeldStories(monkeypatch), make_access(), Projects(tmp_path / "data")
+    with running(make_studio(writer, made, projects=projects), made) as access:
         path = f"/api/projects/{got(access, 'POST', '/api/projects', {})['id']}"
         asked = {"prompt": PROMPT, "settings": {"min_tokens": 60, "max_tokens": 70}}
         job = got(access, "POST", f"{path}/stories", asked)["job"]
         assert got(access, "GET", path)["jobs"] == [{"job": job, "n": 1, "prompt": PROMPT}]
-        time.sleep(2)
-        with sqlite3.connect(tmp_path / "data" / NAME) as file:  # what a server that dies now leaves
-            (draft,) = (json.loads(record) for (record,) in file.execute("SELECT record FROM drafts"))
-        file.close()
+        assert held.come.wait(60)
+        with closing(sqlite3.connect(tmp_path / "data" / NAME)) as file:  # what a server that dies now leaves
+            ends = time.monotonic() + 60
+            while not (kept := file.execute("SELECT record FROM drafts").fetchall()) and time.monotonic() < ends:
+                time.sleep(0.01)
+        (draft,) = (json.loads(record) for (record,) in kept)
         got(access, "DELETE", f"/api/jobs/{job}")
         events = events_of(ask(access, "GET", f"/api/jobs/{job}/events")[1])
         text = "".join(data["delta"] for _, name, data in events if name == "text")

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -107,10 +107,20 @@ def running(app: App, access: Access, **patience: float) -> Iterator[Access]:
 
 def raw(access: Access, data: bytes) -> bytes:
     """Bytes sent as they are; everything the server answers until it closes the connection."""
-    found = b""
-    # A reset is one way to close.
-    with socket.create_connection(("127.0.0.1", access.port), timeout=10) as connection, suppress(ConnectionError):
-        connection.sendall(data)
-        while piece := connection.recv(65536):
-            found += piece
+    return raw_at_once(access, [data])[0]
+
+
+def raw_at_once(access: Access, sent: Sequence[bytes]) -> list[bytes]:
+    """The same over as many connections, none of which waits for another."""
+    found = [b""] * len(sent)
+    with ExitStack() as held:
+        connections = []
+        for data in sent:
+            connections.append(held.enter_context(socket.create_connection(("127.0.0.1", access.port), timeout=10)))
+            with suppress(ConnectionError):  # a reset is one way to close
+                connections[-1].sendall(data)
+        for number, connection in enumerate(connections):
+            with suppress(ConnectionError):
+                while piece := connection.recv(65536):
+                    found[number] += piece
     return found

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from unit.web.asking import raw, running
+from unit.web.asking import raw, raw_at_once, running
 
 from discodvt.errors import BadRequest
 from discodvt.web.access import Access, make_access
@@ -22,11 +22,11 @@ from discodvt.web.lane import Lane
 from discodvt.web.server import READ_COST, SEND_BYTES, TOKEN, address_of, bind, kept_token, serve
 
 HEAD = b"GET /api/small HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
-QUICK = {"head_seconds": 0.5, "send_seconds": 0.5}
+QUICK = {"head_seconds": 0.3, "send_seconds": 0.3}
 
 
 PIECE = b"x" * SEND_BYTES
-LONG = 100 * SEND_BYTES
+LONG = 70 * SEND_BYTES
 made: list[float] = []  # when the pieces of the endless answer were made
 
 
@@ -63,7 +63,7 @@ def access() -> Iterator[Access]:
 
     opened = make_access()
     shell = in_shell(app, opened)
-    shell.body_seconds = 0.5
+    shell.body_seconds = 0.3
     with running(shell, opened, **QUICK) as found:
         yield found
 
@@ -133,8 +133,7 @@ def drip(connection: socket.socket) -> None:
 
 
 def test_a_head_that_does_not_come_is_not_waited_for(access: Access) -> None:
-    assert raw(access, HEAD) == b""
-    assert raw(access, b"") == b""
+    assert raw_at_once(access, [HEAD, b""]) == [b"", b""]
     with socket.create_connection(("127.0.0.1", access.port), timeout=10) as connection:
         drip(connection)
     with socket.create_connection(("127.0.0.1", access.port), timeout=10) as connection:
@@ -155,7 +154,7 @@ def test_for_a_client_that_does_not_read_little_is_made(access: Access) -> None:
         connection.settimeout(10)
         connection.connect(("127.0.0.1", access.port))
         connection.sendall(HEAD.replace(b"small", b"endless") + b"\r\n")
-        time.sleep(0.3)
+        time.sleep(0.1)
         assert len(made) <= 4  # two in the socket, one that waits for it
         while len(made) < 10:  # one that reads gets as much as it likes
             assert connection.recv(1 << 20)

@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout
 from io import BytesIO, TextIOWrapper
 from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.process import BaseProcess
@@ -61,7 +61,7 @@ def start_server() -> None:
             sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # not what pytest captures with
             nothing = os.open(os.devnull, os.O_RDWR)
             for number in (int(path.name) for path in [*Path("/proc/self/fd").iterdir()]):
-                if number > 2 and number not in kept:  # one of them, left open, would keep the server for ever;
+                if number > 2 and number not in (*kept, nothing):  # left open, it would keep the server for ever;
                     os.dup2(nothing, number, inheritable=False)  # free, it would be a file into which old logs write
             gc.freeze()  # what all its forks have is garbage in none
             try:

@@ -40,8 +40,9 @@ class Reader:
 
 def serious_faults(page: "Page") -> list[str]:
     """What axe-core finds wrong with a page for people who cannot see or point, serious or worse."""
-    script = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
-    page.evaluate(f"() => {{ {script} }}")  # as the debugger does it, which no policy of the page forbids
+    if page.evaluate("!window.axe"):
+        script = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+        page.evaluate(f"() => {{ {script} }}")  # as the debugger does it, which no policy of the page forbids
     found = page.evaluate("axe.run({resultTypes: ['violations']}).then(found => found.violations)")  # not all else too
     return [
         f"{each['id']}: {node['html']}"

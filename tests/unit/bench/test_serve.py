@@ -24,6 +24,7 @@ def quick(monkeypatch, warm_workers) -> None:
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_rows_on_a_toy_writer(tmp_path, monkeypatch, quick):
     monkeypatch.setattr("discodvt.bench.serve.TOKENS", 8)
+    monkeypatch.setattr("discodvt.bench.serve.BUSY", 60)
     monkeypatch.setattr("discodvt.bench.serve.CANCELLED_TOKENS", 60)
     monkeypatch.setattr("discodvt.bench.serve.LONG_TOKENS", 60)
     rows = list(bench_serve(str(save_writer(tmp_path)), rounds=1, scale=0.03, stories=10))

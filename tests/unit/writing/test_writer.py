@@ -36,7 +36,7 @@ def writer(directory) -> StoryWriter:
 
 @pytest.fixture(scope="module")
 def requests() -> list[Request]:
-    return [Request(PROMPTS[index % 3], index=index, seed=4) for index in range(24)]
+    return [Request(PROMPTS[index % 3], index=index, seed=4) for index in range(12)]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def alone(writer, requests) -> list[Story]:
 def test_a_story_is_the_same_in_any_batch(writer, requests, alone, batch_size):
     written = list(writer.write_many(iter(requests), SETTINGS, batch_size=batch_size))
     assert sorted(written, key=lambda story: story.index) == alone
-    assert len({story.text for story in written}) > 20
+    assert len({story.text for story in written}) > 10
     assert {story.finish for story in written} == {"end", "length"}
 
 

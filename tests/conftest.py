@@ -17,6 +17,11 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"  # tests fork
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: a quarter of the time tests wait, for browsers, stores and clusters."""
+    return len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Those of the Ray cluster come first: they take minutes in one process, and others help it with the rest."""
     items.sort(key=lambda item: item.path.name != "test_ray.py")

@@ -68,3 +68,12 @@ def fits_sideways(page: "Page") -> bool:
 def style(page: "Page", selector: str, name: str) -> Any:
     """A computed style of the first element that matches."""
     return page.locator(selector).first.evaluate("(each, name) => getComputedStyle(each)[name]", name)
+
+
+def check_light_and_dark_wide_and_narrow(page: "Page") -> None:
+    for dark, width in ((False, 320), (True, 320), (True, 1200), (False, 1200)):
+        page.emulate_media(color_scheme="dark" if dark else "light")
+        page.set_viewport_size({"width": width, "height": 900})
+        assert fits_sideways(page)
+        assert serious_faults(page) == []
+        assert (style(page, "body", "backgroundColor") == "rgb(22, 24, 28)") is dark

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from contract.reader import Reader, fits_sideways, serious_faults, style
+from contract.reader import Reader, check_light_and_dark_wide_and_narrow, serious_faults
 from unit.judging.toy_study import OURS, RIVAL, toy_study, write_study
 from unit.web.asking import running
 
@@ -143,12 +143,7 @@ def test_light_and_dark_wide_and_narrow(reader: Reader, served: Served) -> None:
     page.click("#agree")
     page.wait_for_selector("#judging:not([hidden])")
     page.keyboard.press("1")
-    for dark, width in ((False, 320), (True, 320), (True, 1200), (False, 1200)):
-        page.emulate_media(color_scheme="dark" if dark else "light")
-        page.set_viewport_size({"width": width, "height": 900})
-        assert fits_sideways(page)
-        assert serious_faults(page) == []
-        assert (style(page, "body", "backgroundColor") == "rgb(22, 24, 28)") is dark
+    check_light_and_dark_wide_and_narrow(page)
 
 
 def test_texts_of_others_are_shown_and_nothing_of_them_runs(reader: Reader, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 import pytest
-from contract.reader import Reader, fits_sideways, serious_faults, style
+from contract.reader import Reader, check_light_and_dark_wide_and_narrow, fits_sideways, serious_faults
 from program import Started
 from unit.studio.held_stories import HeldStories
 from unit.web.asking import running
@@ -396,12 +396,7 @@ def test_light_and_dark_wide_and_narrow(reader: Reader, address: str) -> None:
     written(page, "The fox who lost his hat", length="")
     page.click(row(0))
     page.locator(".other").first.wait_for()
-    for dark, width in ((False, 320), (True, 320), (True, 1200), (False, 1200)):
-        page.emulate_media(color_scheme="dark" if dark else "light")
-        page.set_viewport_size({"width": width, "height": 900})
-        assert fits_sideways(page)
-        assert serious_faults(page) == []
-        assert (style(page, "body", "backgroundColor") == "rgb(22, 24, 28)") is dark
+    check_light_and_dark_wide_and_narrow(page)
 
 
 def test_two_windows_never_overwrite_each_other(reader: Reader, address: str) -> None:

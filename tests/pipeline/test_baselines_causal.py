@@ -16,7 +16,7 @@ from discodvt.checkpoints import Checkpoint
 from discodvt.data.subwords import train_tokenizer
 from discodvt.evaluation.rescoring import measure
 from discodvt.model.backbones import load_language_model
-from discodvt.training.recipes import read_recipe
+from discodvt.training.recipes import Recipe, read_recipe
 from discodvt.training.run import train
 from discodvt.training.stages.seq2seq import TextObjective
 from discodvt.writing import Request, StoryWriter
@@ -59,8 +59,12 @@ def folder(tmp_path_factory) -> Path:
 
 
 def _train(recipe: str, folder: Path, name: str, corpus: str, *more: str) -> None:
+    list(train(_recipe(recipe, folder, corpus, *more), folder / name))
+
+
+def _recipe(recipe: str, folder: Path, corpus: str, *more: str) -> Recipe:
     given = [*SHORT, f"data.corpus={folder / corpus}", f"model.init={folder / 'llama'}", *more]
-    list(train(read_recipe(f"nano/{recipe}", given), folder / name))
+    return read_recipe(f"nano/{recipe}", given)
 
 
 def figures(folder: Path, name: str) -> list[dict]:
@@ -84,6 +88,15 @@ def test_a_stage_learns_and_every_weight_takes_part(folder, name):
     late = ("model.prompt_reader.", "model.latent.prior.") if name == "cvae" else ()  # a prior starts as N(0, I)
     assert [weight for weight in facts["without_gradient"] if not weight.startswith(late)] == []
     assert facts["frozen"] == []
+
+
+@pytest.mark.parametrize(
+    ("recipe", "name", "corpus"),
+    [("cvae", "cvae", "corpus"), ("seq2seq", "bart-lm", "corpus"), ("scorer", "relevance", "plots/pairs/relevance")],
+)
+def test_a_run_goes_on_with_the_separator_it_began_with(folder, recipe, name, corpus):
+    stage = _recipe(recipe, folder, corpus)
+    assert stage.text(None).settings == stage.text(folder / name).settings
 
 
 @pytest.mark.parametrize("name", ["language-model", "bart-lm", "cvae", "plot-writer", "story-writer"])

@@ -23,7 +23,25 @@ from discodvt.training.stages import Figures, Objective, StageOutput, Tallies, T
 from discodvt.training.validation import Watchdog, code_counts, code_usage, marker_hits, swap_gap, swapped_losses
 
 
-class CodeLoss(Section):
+class TokenPrediction(Section):
+    """A term that is not in the paper: the shortest way for words to reach a latent (`losses.TokenHead`)."""
+
+    token_prediction: float = Field(default=0.0, ge=0, description="Story tokens predicted from the latent alone")
+    token_prediction_until: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Share of the run over which `token_prediction` falls to 0; none: it stays",
+    )
+
+    def left(self, step: int | None, total: int) -> float:
+        """The share of its weight at a step of a run; all of it in validation."""
+        if step is None or self.token_prediction_until is None:
+            return 1.0
+        return max(0.0, 1 - step / (self.token_prediction_until * total))
+
+
+class CodeLoss(TokenPrediction):
     """Weight of the paper's entropy term (section 3.5), and of terms that are not in the paper."""
 
     entropy: float = Field(default=0.1, ge=0)
@@ -32,13 +50,6 @@ class CodeLoss(Section):
     )
     position_entropy: float = Field(
         default=0.0, ge=0, description="Entropy of the code distribution at each position, minimised: be certain"
-    )
-    token_prediction: float = Field(default=0.0, ge=0, description="Story tokens predicted from the latent alone")
-    token_prediction_until: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="Share of the run over which `token_prediction` falls to 0; none: it stays",
     )
     prior: float = Field(
         default=0.0,
@@ -154,14 +165,14 @@ class LatentObjective(Objective):
         *,
         temperature: TemperatureSchedule,
         tune: str = "all",
-        token_prediction_steps: float = math.inf,
+        total: int = 1,
         prior: Prior | None = None,
         watchdog: Watchdog | None = None,
         restart: DeadCodeRestart | None = None,
     ) -> None:
         super().__init__(model)
         self.temperature, self.watchdog, self.restart = temperature, watchdog, restart
-        self.codes_stay, self.token_prediction_steps = tune == "generator", token_prediction_steps
+        self.codes_stay, self.weights, self.total = tune == "generator", weights, total
         self.not_trained = NOT_TRAINED[tune]
         self.terms = {"reconstruction": Term(1.0, "tokens")}
         if not self.codes_stay:
@@ -210,7 +221,7 @@ class LatentObjective(Objective):
         if reading.auxiliary is not None:
             sums["bottleneck"] = reading.auxiliary.sum()
         if "token_prediction" in self.terms:
-            left = 1.0 if step is None else max(0.0, 1 - step / self.token_prediction_steps)
+            left = self.weights.left(step, self.total)
             sums["token_prediction"] = left * self._token_prediction(batch, latent) if left else latent.new_zeros(())
         tallies = {"codes": code_counts(reading.codes, model.config.num_codes)}
         if "relation" in self.terms:

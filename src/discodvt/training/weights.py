@@ -26,11 +26,8 @@ def story_symbols(settings: Backbone, tokenizer: PreTrainedTokenizerBase, last: 
     if source.kind == "discodvt-prior" or not source.causal:
         return bart_symbols(tokenizer)
     config: Any = AutoConfig.from_pretrained(source.directory)
-    if source.kind.startswith("discodvt"):
-        config, separator = config.backbone, getattr(config, "separator_token_id", None)
-    else:
-        separator = tokenizer.sep_token_id
-    return new_backbone(config, separator=separator).symbols
+    separator = getattr(config, "separator_token_id", tokenizer.sep_token_id)
+    return new_backbone(config.backbone if source.kind.startswith("discodvt") else config, separator=separator).symbols
 
 
 def language_model(settings: NewBackbone, tokenizer: PreTrainedTokenizerBase, last: Path | None) -> PreTrainedModel:

@@ -1,6 +1,7 @@
 """Baselines under the one loop: BART-LM is the warm start without its latent, BART-CVAE is its backbone with one."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 from tempfile import mkdtemp
@@ -15,6 +16,7 @@ from discodvt.baselines.cvae_model import BartCVAE
 from discodvt.baselines.stages.bart_cvae import CVAEFeed, CVAEObjective, CVAEWatchdog, KLTerm, information
 from discodvt.checkpoints import Checkpoint
 from discodvt.model import DiscoDVT
+from discodvt.training.latent_objective import TokenPrediction
 from discodvt.training.outputs import read_metrics
 from discodvt.training.recipes import read_recipe
 from discodvt.training.run import train
@@ -174,8 +176,27 @@ def test_the_weight_of_the_kl_may_rise_as_in_optimus():
     assert CVAEObjective(model, KLTerm(), CVAEWatchdog(), total=100).weight(0) == 1.0
 
 
+def test_words_may_be_predicted_from_z_alone():
+    """At first every word is as likely as any other; then the posterior learns from it without a generator."""
+    model, given = BartCVAE.from_backbone(small_bart(), latent_dimensions=4).eval(), batch()
+    loss = TokenPrediction(token_prediction=0.5, token_prediction_until=0.5)
+    objective = CVAEObjective(model, KLTerm(), CVAEWatchdog(), total=10, loss=loss)
+    assert objective.terms["token_prediction"].weight == 0.5
+    tokens = (given["labels"] != -100).sum().item()
+    uniform = tokens * math.log(model.config.backbone.vocab_size)
+    assert objective(given, 0).sums["token_prediction"].item() == pytest.approx(uniform, rel=1e-5)
+    assert objective(given, 2).sums["token_prediction"].item() == pytest.approx(0.6 * uniform, rel=1e-5)
+    assert objective(given, 5).sums["token_prediction"].item() == 0
+    assert objective(given).sums["token_prediction"].item() == pytest.approx(uniform, rel=1e-5)
+    torch.nn.init.eye_(objective.token_head.projection.weight)
+    objective(given, 0).sums["token_prediction"].backward()
+    assert model.latent.posterior.layers.weight.grad.abs().sum() > 0
+    assert all(weight.grad is None for weight in model.generator.parameters())
+
+
 def test_a_cvae_trains_resumes_to_the_same_bytes_and_opens(corpus, pretrained, tmp_path):
     asked = [*SHORT, f"data.corpus={corpus}", f"model.init={pretrained}", "model.latent_dimensions=4"]
+    asked += ["loss.token_prediction=1.0", "optimizer.learning_rate=0.01"]
     recipe = read_recipe("tiny/cvae", asked)
     list(train(recipe, tmp_path / "whole"))
     events = train(recipe, tmp_path / "killed")

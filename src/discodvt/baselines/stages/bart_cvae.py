@@ -30,6 +30,8 @@ from discodvt.data.batches import Batch, Rows, in_order
 from discodvt.data.corruption import generator
 from discodvt.training.assembly import Corpus, FromScratch, Site
 from discodvt.training.feeds import DropoutSchedule, StoryFeed
+from discodvt.training.latent_objective import TokenPrediction
+from discodvt.training.losses import TokenHead
 from discodvt.training.stages import Counts, Figures, Objective, Stage, StageOutput, Tallies, Term
 from discodvt.training.validation import on_device, swap_gap, swapped_losses
 from discodvt.training.weights import language_model
@@ -98,10 +100,21 @@ class CVAEObjective(Objective):
     model: BartCVAE
     backbone_parts = ("generator", "posterior", "prompt_reader")
 
-    def __init__(self, model: BartCVAE, settings: KLTerm, watchdog: CVAEWatchdog, *, total: int) -> None:
+    def __init__(
+        self,
+        model: BartCVAE,
+        settings: KLTerm,
+        watchdog: CVAEWatchdog,
+        *,
+        total: int,
+        loss: TokenPrediction = TokenPrediction(),  # noqa: B008
+    ) -> None:
         super().__init__(model)
-        self.settings, self.watchdog, self.total = settings, watchdog, total
+        self.settings, self.watchdog, self.total, self.loss = settings, watchdog, total, loss
         self.terms = {"reconstruction": Term(1.0, "tokens"), "kl_penalty": Term(1.0, "tokens")}
+        if loss.token_prediction > 0:
+            self.terms["token_prediction"] = Term(loss.token_prediction, "tokens")
+            self.token_head = TokenHead(int(model.config.backbone.hidden_size))
 
     def weight(self, step: int) -> float:
         """Of the KL: 0, rising, then `weight`."""
@@ -118,11 +131,19 @@ class CVAEObjective(Objective):
         own = self._nll(batch, read.z)
         penalty = kl_penalty(read.kl, threshold=self.settings.threshold, form=self.settings.form).sum()
         sums = {"reconstruction": own, "kl_penalty": penalty * (1.0 if step is None else self.weight(step))}
+        if "token_prediction" in self.terms:
+            sums["token_prediction"] = self.loss.left(step, self.total) * self._token_prediction(batch, read.z)
         return StageOutput(sums, self._tallies(batch, read.kl, read.posterior, own, validation=step is None))
 
     def _nll(self, batch: Batch, z: Tensor) -> Tensor:
         decoder_ids = batch.get("decoder_ids", batch["story_ids"])
         return self.model.summed_nll(batch["prompt_ids"], batch["prompt_mask"], decoder_ids, batch["labels"], z)
+
+    def _token_prediction(self, batch: Batch, z: Tensor) -> Tensor:
+        output_layer = self.model.backbone.head(self.model.generator)
+        latent = self.model.latent.at_positions(z, batch["labels"].shape[1])
+        summed: Tensor = self.token_head(latent, *output_layer, batch["labels"])
+        return summed
 
     @torch.no_grad()
     def _tallies(self, batch: Batch, kl: Tensor, posterior: Gaussian, own: Tensor, *, validation: bool) -> Tallies:
@@ -167,6 +188,7 @@ class CVAE(FromScratch):
     stage: Literal["cvae"]
     model: CVAEModel = CVAEModel()
     kl: KLTerm = KLTerm()
+    loss: TokenPrediction = TokenPrediction()
     word_dropout: WordDropout = WordDropout()
     validation: LossValidation = LossValidation()
     watchdog: CVAEWatchdog = CVAEWatchdog()
@@ -189,7 +211,9 @@ class CVAE(FromScratch):
             order = in_order(train.sort_keys, 16, stories=STORIES_TO_START)
             batches = (train.batch(rows, step=None) for rows in order)
             model.tell_apart((batch["story_ids"], batch["story_mask"]) for batch in batches)
-        objective = CVAEObjective(model, self.kl, self.watchdog, total=total)
+        objective = CVAEObjective(model, self.kl, self.watchdog, total=total, loss=self.loss)
+        if site.last is not None and self.loss.token_prediction > 0:
+            objective.token_head.load(Checkpoint.open(site.last).weights())
 
         def measure() -> Figures:
             return information(model, valid, device=site.accelerator.device, seed=self.seed)

@@ -3,7 +3,6 @@
 Stage `warm-start` is the same on contiguous text, without prompts and relations; `codes` has its recipe from here too.
 """
 
-import math
 from typing import ClassVar, Literal
 
 from discodvt.checkpoints import Checkpoint
@@ -90,7 +89,6 @@ class LatentRecipe(TunedRecipe):
         train, valid = corpus.story_feeds(
             seed=self.seed, dropout=dropout, noise=noise, weak_plans=weak_plans if weak.share else None
         )
-        fades = self.loss.token_prediction_until
         source = site.last or self.model.init
         prior = None
         if self.loss.prior > 0:
@@ -101,7 +99,7 @@ class LatentRecipe(TunedRecipe):
             self.loss,
             temperature=TemperatureSchedule.over(total, self.relaxation),
             tune=self.model.tune,
-            token_prediction_steps=math.inf if fades is None else fades * total,
+            total=total,
             prior=prior,
             watchdog=Watchdog(
                 self.watchdog,

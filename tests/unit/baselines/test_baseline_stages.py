@@ -157,7 +157,7 @@ def test_permuting_a_batch_permutes_latents_and_padding_changes_nothing():
 
 def test_the_kl_of_a_story_weighs_as_much_as_its_nll():
     model, given = BartCVAE.from_backbone(small_bart(), latent_dimensions=4).eval(), batch()
-    objective = CVAEObjective(model, KLTerm(), CVAEWatchdog(), total=10)
+    objective = CVAEObjective(model, KLTerm(), CVAEWatchdog(), TokenPrediction(), total=10)
     output = objective(given, 0)
     read = model.read(*(given[n] for n in ("story_ids", "story_mask", "prompt_ids", "prompt_mask", "latent_noise")))
     assert output.sums["kl_penalty"].item() == pytest.approx(read.kl.clamp(min=0.1).sum().item(), rel=1e-5)
@@ -171,16 +171,18 @@ def test_the_kl_of_a_story_weighs_as_much_as_its_nll():
 
 def test_the_weight_of_the_kl_may_rise_as_in_optimus():
     model = BartCVAE.from_backbone(small_bart(), latent_dimensions=4)
-    objective = CVAEObjective(model, KLTerm(silent_until=0.5, whole_at=0.75), CVAEWatchdog(), total=100)
+    objective = CVAEObjective(
+        model, KLTerm(silent_until=0.5, whole_at=0.75), CVAEWatchdog(), TokenPrediction(), total=100
+    )
     assert [objective.weight(step) for step in (0, 49, 50, 60, 75, 99)] == pytest.approx([0, 0, 0, 0.4, 1, 1])
-    assert CVAEObjective(model, KLTerm(), CVAEWatchdog(), total=100).weight(0) == 1.0
+    assert CVAEObjective(model, KLTerm(), CVAEWatchdog(), TokenPrediction(), total=100).weight(0) == 1.0
 
 
 def test_words_may_be_predicted_from_z_alone():
     """At first every word is as likely as any other; then the posterior learns from it without a generator."""
     model, given = BartCVAE.from_backbone(small_bart(), latent_dimensions=4).eval(), batch()
     loss = TokenPrediction(token_prediction=0.5, token_prediction_until=0.5)
-    objective = CVAEObjective(model, KLTerm(), CVAEWatchdog(), total=10, loss=loss)
+    objective = CVAEObjective(model, KLTerm(), CVAEWatchdog(), loss, total=10)
     assert objective.terms["token_prediction"].weight == 0.5
     tokens = (given["labels"] != -100).sum().item()
     uniform = tokens * math.log(model.config.backbone.vocab_size)

@@ -105,9 +105,9 @@ class CVAEObjective(Objective):
         model: BartCVAE,
         settings: KLTerm,
         watchdog: CVAEWatchdog,
+        loss: TokenPrediction,
         *,
         total: int,
-        loss: TokenPrediction = TokenPrediction(),  # noqa: B008
     ) -> None:
         super().__init__(model)
         self.settings, self.watchdog, self.total, self.loss = settings, watchdog, total, loss
@@ -132,7 +132,8 @@ class CVAEObjective(Objective):
         penalty = kl_penalty(read.kl, threshold=self.settings.threshold, form=self.settings.form).sum()
         sums = {"reconstruction": own, "kl_penalty": penalty * (1.0 if step is None else self.weight(step))}
         if "token_prediction" in self.terms:
-            sums["token_prediction"] = self.loss.left(step, self.total) * self._token_prediction(batch, read.z)
+            left = self.loss.left(step, self.total)
+            sums["token_prediction"] = left * self._token_prediction(batch, read.z) if left else own.new_zeros(())
         return StageOutput(sums, self._tallies(batch, read.kl, read.posterior, own, validation=step is None))
 
     def _nll(self, batch: Batch, z: Tensor) -> Tensor:
@@ -211,7 +212,7 @@ class CVAE(FromScratch):
             order = in_order(train.sort_keys, 16, stories=STORIES_TO_START)
             batches = (train.batch(rows, step=None) for rows in order)
             model.tell_apart((batch["story_ids"], batch["story_mask"]) for batch in batches)
-        objective = CVAEObjective(model, self.kl, self.watchdog, total=total, loss=self.loss)
+        objective = CVAEObjective(model, self.kl, self.watchdog, self.loss, total=total)
         if site.last is not None and self.loss.token_prediction > 0:
             objective.token_head.load(Checkpoint.open(site.last).weights())
 

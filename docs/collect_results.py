@@ -36,6 +36,7 @@ def collect(name: str, grid: str, out: Path) -> Path:
     content = {
         "grid": Path(grid).as_posix(),
         "title": asked.title,
+        "main": asked.main,
         "seeds": {system: settings.seeds or asked.seeds for system, settings in asked.systems.items()},
         "prompts": {name: corpus.prompts for name, corpus in asked.corpora.items()},
         "steps": _progress(plans[0]),

@@ -18,8 +18,8 @@ from unit.writing.toy_writer import (
 from discodvt.checkpoints import Checkpoint
 from discodvt.errors import BadRequest
 from discodvt.writing import Request, SamplingParams, Story, StoryWriter
+from discodvt.writing.engines.transformers_engine import load_model
 from discodvt.writing.story_batch import StoryDraft
-from discodvt.writing.transformers_engine import load_model
 
 PROMPTS = ("The fox who lost his hat", "Ann", "Once there was a very long prompt, and it went on and on, and on.")
 PLANS = ((3, 1, 4, 1, 5), (9, 2), (6, 5, 3, 5, 8, 9, 7, 9, 3, 2))

@@ -158,8 +158,8 @@ def test_latent_and_prompt_are_read_as_by_the_model(writer):
 
 
 def test_int8_is_close(writer, monkeypatch):
-    monkeypatch.setattr("discodvt.writing.layers.LARGE", 1)
-    monkeypatch.setattr("discodvt.writing.layers.LARGE_INT8", 1)
+    monkeypatch.setattr("discodvt.writing.engines.layers.LARGE", 1)
+    monkeypatch.setattr("discodvt.writing.engines.layers.LARGE_INT8", 1)
     quantised = StoryWriter.from_pretrained(writer.directory, int8=True)
     ids = torch.tensor(writer.prompt_ids(PROMPTS[2]))
     exact, close = (each.generator_engine.encoder(ids) for each in (writer, quantised))

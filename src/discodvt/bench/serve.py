@@ -23,8 +23,8 @@ from discodvt.studio.jobs import Job
 from discodvt.studio.scribe import ROWS, Scribe
 from discodvt.web.server import SEND_BYTES
 from discodvt.writing import Request, SamplingParams, StoryBatch, StoryWriter
-from discodvt.writing.compiled import BUSY
 from discodvt.writing.control import rewrite
+from discodvt.writing.engines.compiled import BUSY
 from discodvt.writing.story_batch import StoryDraft
 
 STREAMS, MANY_STREAMS, BATCH, CLIENTS = 64, 200, 32, 200

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from discodvt.writing.engine import Cache, Engine
+from discodvt.writing.engines.engine import Cache, Engine
 from discodvt.writing.prompt_words import PromptWords
 from discodvt.writing.sampling import Floats, Ints, SamplingParams, sample
 

@@ -12,9 +12,9 @@ from tokenizers import Tokenizer
 
 from discodvt.checkpoints import Checkpoint, Weights
 from discodvt.errors import BadRequest
-from discodvt.writing import llama
-from discodvt.writing.bart import Bart, Decoder, Encoder, Shape
-from discodvt.writing.engine import Engine, Vocabulary
+from discodvt.writing.engines import llama
+from discodvt.writing.engines.bart import Bart, Decoder, Encoder, Shape
+from discodvt.writing.engines.engine import Engine, Vocabulary
 from discodvt.writing.latent import Latent
 from discodvt.writing.sampling import SamplingParams
 
@@ -102,8 +102,8 @@ def _bart(engine: str, checkpoint: Checkpoint, weights: Weights, device: torch.d
     vocabulary = Vocabulary(start=start, end=end, prompt_start=(start,), prompt_end=(end,))
     if engine == "transformers":
         from discodvt.model.backbones import new_backbone
-        from discodvt.writing.transformers_bart import BartByTransformers
-        from discodvt.writing.transformers_engine import load_model
+        from discodvt.writing.engines.transformers_bart import BartByTransformers
+        from discodvt.writing.engines.transformers_engine import load_model
 
         model = load_model(config, weights, device)
         return BartByTransformers(new_backbone(model.config), model, vocabulary, str(checkpoint.directory))
@@ -128,7 +128,7 @@ def _causal(
         return llama.Llama(weights, config, vocabulary, int8=int8)
 
     from discodvt.model.backbones import new_backbone
-    from discodvt.writing.transformers_engine import TransformersEngine, load_model
+    from discodvt.writing.engines.transformers_engine import TransformersEngine, load_model
 
     model = load_model(config, weights, device)
     backbone = new_backbone(model.config, separator=vocabulary.start + vocabulary.first)

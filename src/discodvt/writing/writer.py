@@ -19,7 +19,7 @@ from discodvt.errors import BadRequest
 from discodvt.writing.baseline_writers import baseline_writer
 from discodvt.writing.decoding import Favour
 from discodvt.writing.detokenizer import Detokenizer, GrowingText
-from discodvt.writing.layers import int8_levels
+from discodvt.writing.engines.layers import int8_levels
 from discodvt.writing.loading import LoadedWriter, load_writer
 from discodvt.writing.long_story import Window, long_draft
 from discodvt.writing.prompt_words import PromptWords

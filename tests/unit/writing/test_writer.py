@@ -255,8 +255,8 @@ def test_half_precision_is_opened_as_float32(tmp_path, directory):
 
 
 def test_int8_stories_do_not_depend_on_their_batch_either(directory, requests, monkeypatch):
-    monkeypatch.setattr("discodvt.writing.layers.LARGE", 1)
-    monkeypatch.setattr("discodvt.writing.layers.LARGE_INT8", 1)
+    monkeypatch.setattr("discodvt.writing.engines.layers.LARGE", 1)
+    monkeypatch.setattr("discodvt.writing.engines.layers.LARGE_INT8", 1)
     quantised = StoryWriter.from_pretrained(directory, int8=True)
     batches = [
         sorted(quantised.write_many(requests[:8], SETTINGS, batch_size=size), key=lambda story: story.index)

@@ -17,10 +17,10 @@ from torch.nn import functional as F
 
 from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
-from discodvt.writing.compiled import BusyStep, Floats, Step, by_rows, packed
-from discodvt.writing.engine import Cache, Engine, KVStore, Vocabulary
-from discodvt.writing.layers import Linear, fused, kernels_for, linear
-from discodvt.writing.rotary import KINDS, rope_settings, rotations
+from discodvt.writing.engines.compiled import BusyStep, Floats, Step, by_rows, packed
+from discodvt.writing.engines.engine import Cache, Engine, KVStore, Vocabulary
+from discodvt.writing.engines.layers import Linear, fused, kernels_for, linear
+from discodvt.writing.engines.rotary import KINDS, rope_settings, rotations
 
 FAMILY = ("llama", "mistral", "qwen2", "qwen3", "smollm3")
 
@@ -186,7 +186,7 @@ class Llama(Engine):
 
     def _compiled_step(self) -> Step:
         """The same, all layers in one call."""
-        from discodvt.writing import kernels
+        from discodvt.writing.engines import kernels
 
         layers = self._layers
         kinds = ("qkv", "out", "gate_up", "down")

@@ -18,7 +18,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, BartForConditi
 from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
 from discodvt.model.backbones import Backbone
-from discodvt.writing.engine import Cache, Engine, Vocabulary, whole_windows
+from discodvt.writing.engines.engine import Cache, Engine, Vocabulary, whole_windows
 
 _MASKS = {"full_attention", "sliding_attention"}
 

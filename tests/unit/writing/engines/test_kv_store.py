@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from discodvt.writing.engine import WINDOW, KVStore
+from discodvt.writing.engines.engine import WINDOW, KVStore
 
 WIDTH, HEADS = 6, 2
 

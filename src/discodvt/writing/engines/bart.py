@@ -17,9 +17,9 @@ from torch.nn import functional as F
 
 from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
-from discodvt.writing.compiled import BusyStep, Floats, Step, by_rows, packed
-from discodvt.writing.engine import WINDOW, Cache, Engine, KVStore, Vocabulary
-from discodvt.writing.layers import Linear, Norm, activation, fused, kernels_for, linear, norm
+from discodvt.writing.engines.compiled import BusyStep, Floats, Step, by_rows, packed
+from discodvt.writing.engines.engine import WINDOW, Cache, Engine, KVStore, Vocabulary
+from discodvt.writing.engines.layers import Linear, Norm, activation, fused, kernels_for, linear, norm
 
 _OFFSET = 2  # BART's position 0 is row 2 of its table
 _COMPILED: dict[Any, int] = {F.gelu: 0, F.relu: 1, F.silu: 2}  # activations, by their numbers in `kernels`
@@ -168,7 +168,7 @@ class Decoder:
 
     def compiled_step(self) -> Step:
         """The same as `step`, all layers in one call."""
-        from discodvt.writing import kernels
+        from discodvt.writing.engines import kernels
 
         kinds = ("qkv", "self_out", "query", "cross_out", "up", "down")
         norms = {

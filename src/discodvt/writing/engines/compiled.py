@@ -19,11 +19,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from discodvt.writing.engine import Cache, Engine
-from discodvt.writing.layers import SINGLE_THREAD, kernels_for
+from discodvt.writing.engines.engine import Cache, Engine
+from discodvt.writing.engines.layers import SINGLE_THREAD, kernels_for
 
 if TYPE_CHECKING:
-    from discodvt.writing.kernels import Matrices
+    from discodvt.writing.engines.kernels import Matrices
 
 BUSY = 600  # steps
 FEWEST_ROWS = 4  # of a thread
@@ -90,7 +90,7 @@ class BusyStep:
 
 def packed(*kinds: Sequence[Any]) -> "list[Matrices]":
     """The layers of each kind (`Dense` or `HalfDense`) as panels: all in 16 bits if that is exact, else in float32."""
-    from discodvt.writing.kernels import Matrices
+    from discodvt.writing.engines.kernels import Matrices
 
     parts = [[layer.parts() for layer in layers] for layers in kinds]
     weights = [np.stack([_panels(weight.numpy()) for weight, _ in layers]) for layers in parts]

@@ -6,11 +6,12 @@ import torch
 from torch.nn import functional as F
 from unit.writing.toy_writer import save_causal_model, save_writer
 
-from discodvt.writing import Request, SamplingParams, StoryWriter, compiled
-from discodvt.writing.engine import WINDOW, KVStore
-from discodvt.writing.layers import Dense, HalfDense
+from discodvt.writing import Request, SamplingParams, StoryWriter
+from discodvt.writing.engines import compiled
+from discodvt.writing.engines.engine import WINDOW, KVStore
+from discodvt.writing.engines.layers import Dense, HalfDense
 
-kernels = pytest.importorskip("discodvt.writing.kernels", reason="numba is not installed", exc_type=ImportError)
+kernels = pytest.importorskip("discodvt.writing.engines.kernels", reason="numba is not installed", exc_type=ImportError)
 PROMPTS = ("The fox who lost his hat", "Ann", "Once there was a very long prompt, and it went on and on, and on.")
 
 

@@ -15,8 +15,8 @@ from transformers import EncoderDecoderCache
 
 from discodvt.errors import BadRequest
 from discodvt.model.backbones import Backbone
-from discodvt.writing.engine import WINDOW, Vocabulary, whole_windows
-from discodvt.writing.transformers_engine import KeptRows, RowsCache, TransformersEngine
+from discodvt.writing.engines.engine import WINDOW, Vocabulary, whole_windows
+from discodvt.writing.engines.transformers_engine import KeptRows, RowsCache, TransformersEngine
 
 
 class BartByTransformers(TransformersEngine):

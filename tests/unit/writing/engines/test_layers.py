@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from discodvt.writing import layers
+from discodvt.writing.engines import layers
 
 ENGINES = [engine for engine in torch.backends.quantized.supported_engines if engine != "none"]
 

@@ -95,8 +95,8 @@ def measure(
     from discodvt.evaluation.rescoring import measure as measure_rescoring
 
     del asked["json"]
-    with console.err.status("measuring"):
-        figures = measure_rescoring(**asked)
+    with console.counting("measuring") as progress:
+        figures = measure_rescoring(**asked, progress=progress)
     if json:
         console.print_json(figures)
     else:

@@ -8,7 +8,7 @@ judge             the second scorer's ln p(real) of plots: rescored minus plain,
 own-plot          entity edit distance of stories to another prompt's plot minus that to their own
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from discodvt.writing import Request, StoryWriter
 
 STAGE, FIGURES = "rescoring measure", "measured.json"
 Floats = NDArray[np.float64]
+Progress = Callable[[int, int], None]  # done, in all
 
 
 def measure(
@@ -43,8 +44,9 @@ def measure(
     max_pairs: int = 1000,
     seed: int = 0,
     overwrite: bool = False,
+    progress: Progress = lambda done, total: None,
 ) -> dict[str, Any]:
-    """Measure a writer of `rescoring join`; returns its figures."""
+    """Measure a writer of `rescoring join`; returns its figures. `progress` is told of each prompt."""
     if not (plots / "pairs").is_dir():
         raise BadRequest(f"{plots}: no pairs in it; give a directory of `discodvt rescoring plots`")
     second = Checkpoint.open(judge).require("discodvt-scorer").load(ScorerModel).scorer.eval()
@@ -54,8 +56,8 @@ def measure(
         if not stage.complete:
             figures = _accuracies(joined, plots, max_pairs, seed)
             asked = [example.prompt for example in read_examples(plots / "plots" / "valid.parquet")][:prompts]
-            figures["judge"] = _judged(joined, second, asked, seed)
-            figures["own-plot"] = _followed(joined, asked, seed)
+            figures["judge"] = _judged(joined, second, asked, seed, progress)
+            figures["own-plot"] = _followed(joined, asked, seed, progress)
             stage.write_json(FIGURES, figures)
             stage.finish(**figures)
         return stage.facts
@@ -128,7 +130,7 @@ class BagOfWords:
         return cls({word: learned[number] for word, number in vocabulary.items()}, float(bias.detach()))
 
 
-def _judged(joined: Path, judge: PlotScorer, prompts: Sequence[str], seed: int) -> dict[str, Any]:
+def _judged(joined: Path, judge: PlotScorer, prompts: Sequence[str], seed: int, progress: Progress) -> dict[str, Any]:
     """ln p(real) of rescored plots minus that of plain ones, by a scorer that had no part in choosing."""
     drawer = open_drawer(joined)
     plain = replace(drawer, mode="plain")
@@ -141,16 +143,20 @@ def _judged(joined: Path, judge: PlotScorer, prompts: Sequence[str], seed: int) 
             odds = _log_odds(judge, scorer_input([], ids, longest=drawer.scorer_tokens))
             scores.append(float(torch.nn.functional.logsigmoid(odds)))
         gains.append(scores[0] - scores[1])
+        progress(number + 1, 2 * len(prompts))
     return mean_with_interval(np.array(gains), seed=seed)
 
 
-def _followed(joined: Path, prompts: Sequence[str], seed: int) -> dict[str, Any]:
+def _followed(joined: Path, prompts: Sequence[str], seed: int, progress: Progress) -> dict[str, Any]:
     """How much nearer stories are to their own plots than to those of the next prompt."""
     writer: Any = StoryWriter.from_pretrained(joined)
     writer.keep_tags = True
     requests = [Request(prompt, index=number, seed=seed, id=str(number)) for number, prompt in enumerate(prompts)]
+    stories: dict[str, str] = {}
+    for story in writer.write_many(requests, batch_size=16):
+        stories[story.id] = story.text
+        progress(len(prompts) + len(stories), 2 * len(prompts))
     plots = [writer.plot(request) for request in requests]
-    stories = {story.id: story.text for story in writer.write_many(requests, batch_size=16)}
     nearer = [
         entity_distance(plots[(number + 1) % len(plots)], stories[str(number)])
         - entity_distance(plot, stories[str(number)])

@@ -182,6 +182,7 @@ def run_command(words: tuple[str, ...], log: Path, threads: int) -> None:
 
         torch.set_num_threads(threads)
         sys.argv = ["discodvt", *words]
+        sys.modules.pop("discodvt.__main__", None)  # loaded by the server of processes; runpy would warn
         runpy.run_module("discodvt", run_name="__main__", alter_sys=True)
     finally:
         with suppress(OSError):  # a full disk has been named already

@@ -25,6 +25,8 @@ from discodvt.training.sharding import gathered, whole
 from discodvt.training.stages import Counts, Figures, Objective, Stage, Tallies, step_seed
 from discodvt.training.validation import add_tallies, on_device, validate
 
+LOOKED_AT = 1  # the step whose gradients are looked at: what stands before weights that begin as zeros has none before
+
 
 class Event(NamedTuple):
     """Something to show: figures of training or validation, a warning, or a note."""
@@ -47,7 +49,7 @@ class RunProgress:
     window: dict[str, Any] = field(default_factory=dict)  # sums since figures were last written
     figures: Figures = field(default_factory=dict)  # of the last validation
     alarms: list[str] = field(default_factory=list)
-    unreached: list[str] = field(default_factory=list)  # trained, but without gradient at the first step
+    unreached: list[str] = field(default_factory=list)  # trained, but without gradient at the second step
     changes: list[dict[str, Any]] = field(default_factory=list)  # of settings on resume: key, from, to, step
 
 
@@ -109,7 +111,7 @@ class Loop:
                 speed = {"tokens_per_second": (progress.tokens - tokens) / max(1e-9, now - started)}
                 started, tokens = now, progress.tokens
                 yield self._log(speed)
-            if progress.step == 1 and progress.unreached:
+            if progress.step == LOOKED_AT + 1 and progress.unreached:
                 names = ", ".join(progress.unreached[:5])
                 yield self._note("warning", f"{len(progress.unreached)} trained parameters got no gradient: {names}")
             if progress.step % (self.stage.every_steps or self.settings.validation.every_steps) == 0 or last:
@@ -144,7 +146,7 @@ class Loop:
                 f"step {step + 1}: the gradient is not finite at a learning rate of {rate:g}; {stage.remedy}",
                 parameter=("resume", "change"),
             )
-        if step == 0:
+        if step == LOOKED_AT:
             self.progress.unreached = without_gradient(accelerator.unwrap_model(self.module).named_parameters())
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -259,13 +261,9 @@ def learning_rate(step: int, total: int, *, peak: float, linear: bool, warmup: i
 
 
 def without_gradient(parameters: Iterable[tuple[str, nn.Parameter]]) -> list[str]:
-    """Names of trained parameters that got no gradient, or one of zeros.
-
-    Zeros are right for LoRA's A in the first step: its B begins as zeros.
-    """
+    """Names of trained parameters that got no gradient, or one of zeros."""
     return [
         name
         for name, parameter in parameters
-        if parameter.requires_grad
-        and (parameter.grad is None or (".lora_A." not in name and not bool(whole(parameter.grad).any())))
+        if parameter.requires_grad and (parameter.grad is None or not bool(whole(parameter.grad).any()))
     ]

@@ -55,7 +55,7 @@ def model_card(
         "## Watchdog",
         "",
         *([f"- {alarm}" for alarm in progress["alarms"]] or ["No alarm."]),
-        *([f"- without gradient at the first step: {', '.join(unreached)}"] if unreached else []),
+        *([f"- without gradient at the second step: {', '.join(unreached)}"] if unreached else []),
         "",
         *_changes(progress.get("changes", [])),
         "## Recipe",

@@ -4,6 +4,7 @@
 """
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from discodvt.baselines.plots import source_text, strip_tags
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from discodvt.writing.writer import StoryWriter
 
 RESCORING = "rescoring.json"
+KEPT_PLOTS = 1024  # who asks for the plots of stories does so before or after they are written
 NOTHING = "."  # a story of tags alone: scores need a text
 
 
@@ -69,11 +71,12 @@ def _rescoring_writer() -> "type[StoryWriter]":
         def __init__(self, parts: "LoadedWriter") -> None:
             super().__init__(parts)
             self._drawer: Any = open_drawer(parts.checkpoint.directory)
+            self._drawn = lru_cache(maxsize=KEPT_PLOTS)(self._drawer.draw)
 
         def plot(self, request: Request) -> str:
             """The plot that a request is written from."""
             key = stream_key(request.seed, request.index, request.prompt.strip(), "plot")
-            drawn: str = self._drawer.draw(request.prompt, seed=key % 2**31)
+            drawn: str = self._drawn(request.prompt, seed=key % 2**31)
             return drawn
 
         def draft(self, request: Request, params: SamplingParams) -> "StoryDraft":

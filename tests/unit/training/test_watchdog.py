@@ -74,13 +74,3 @@ def test_parameters_without_gradient_are_named():
     frozen.requires_grad_(False)
     (used(torch.ones(1, 2)) + 0 * zero(torch.ones(1, 2))).sum().backward()
     assert without_gradient(model.named_parameters()) == ["unused.weight", "zero.weight"]
-
-
-def test_the_first_factor_of_lora_may_have_a_gradient_of_zeros_but_must_have_one():
-    first, second, missing = (nn.Linear(2, 2, bias=False) for _ in range(3))
-    nn.init.zeros_(second.weight)
-    second(first(torch.ones(1, 2))).sum().backward()
-    names = {"x.lora_A.default.weight": first.weight, "x.lora_B.default.weight": second.weight}
-    assert not first.weight.grad.any()
-    assert without_gradient(names.items()) == []
-    assert without_gradient([("y.lora_A.default.weight", missing.weight)]) == ["y.lora_A.default.weight"]

@@ -8,7 +8,7 @@ import torch
 from pipeline.toy_corpus import write_tiny_corpus
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from discodvt.baselines.aristotle import join, open_drawer
+from discodvt.baselines.aristotle import PlotDrawer, join, open_drawer
 from discodvt.baselines.cvae_model import BartCVAE
 from discodvt.baselines.plot_corpus import make_plots
 from discodvt.baselines.plots import TAGS
@@ -155,14 +155,18 @@ def test_rescored_plots_become_stories_without_tags(folder, mode):
     assert alone.text == stories["hat"].text
 
 
-def test_a_joined_writer_is_measured_with_intervals(folder, tmp_path):
+def test_a_joined_writer_is_measured_with_intervals(folder, tmp_path, monkeypatch):
     """With any scorer for a judge: here it is the parts that count."""
-    told = []
+    told, drawn, draw = [], [], PlotDrawer.draw
+    monkeypatch.setattr(
+        PlotDrawer, "draw", lambda self, *given, **named: drawn.append(given) or draw(self, *given, **named)
+    )
     found = measure(
         folder / "joined", folder / "plots", tmp_path, judge=folder / "relevance", prompts=3, max_pairs=20,
         progress=lambda *given: told.append(given),
     )  # fmt: skip
     assert told == [(number, 6) for number in range(1, 7)]
+    assert len(drawn) == 9  # of each prompt one rescored, one plain, and the one its story is written from
     kinds = {f"{name}-{kind}" for name in ("accuracy", "words", "above-words") for kind in KINDS}
     assert found.keys() == kinds | {"judge", "own-plot"}
     assert all(figure["low"] <= figure["value"] <= figure["high"] for figure in found.values())

@@ -174,7 +174,7 @@ class _Costs:
         return 10_000 if words is None else round(0.9 * words[1])
 
     def _corpus_words(self, step: Step) -> int:
-        words = _source_words(_corpus_of(step) or step, self.plan)
+        words = _named_words(step) or _source_words(_corpus_of(step) or step, self.plan)
         return 1_000_000 if words is None else words[0]
 
     def _prompts(self, step: Step) -> int:
@@ -202,6 +202,12 @@ def _corpus_of(step: Step) -> Step | None:
     if step.kind in ("prepare", "given"):
         return step
     return next((found for before in step.after if (found := _corpus_of(before)) is not None), None)
+
+
+def _named_words(step: Step) -> tuple[int, int] | None:
+    """Words and stories of a corpus that a command names itself, which need not be the cell's."""
+    named = (Path(word) for word in step.command)
+    return next((_from_parquet(path) for path in named if (path / "train.parquet").is_file()), None)
 
 
 _counted: dict[Path, tuple[int, int]] = {}

@@ -12,9 +12,10 @@ from discodvt.cli.grid import _planned
 from discodvt.errors import BadRequest
 from discodvt.experiments import grid_run
 from discodvt.experiments.grid import read_grid
-from discodvt.experiments.grid_costs import _wall, estimate
+from discodvt.experiments.grid_costs import _Costs, _wall, estimate
 from discodvt.experiments.grid_plan import make_plan
 from discodvt.experiments.grid_run import GridRun, locked_grid, read_times
+from discodvt.experiments.grid_steps import Step
 
 ROOT = Path(__file__).parents[3]
 
@@ -140,6 +141,15 @@ def test_an_estimate_has_every_step_and_no_more_than_the_jobs_at_a_time(written,
     assert sum(costs.seconds.values()) / 2 <= costs.wall <= sum(costs.seconds.values())
     assert _wall(plan, costs.seconds, 1) == pytest.approx(sum(costs.seconds.values()))
     assert _planned(plan, costs).row_count == len({step.kind for step in plan.steps}) + 1
+
+
+def test_an_estimate_counts_the_corpus_that_a_command_names(written, tmp_path):
+    costs, seconds = _Costs(planned(written(), tmp_path / "out")), []
+    for size in (10, 4000):
+        corpus = write_corpus(tmp_path / f"of-{size}", train=size, valid=2)
+        step = Step("make", "plots", tmp_path / "out" / f"of-{size}", ("rescoring", "plots", str(corpus)))
+        seconds.append(costs.of(step)[0])
+    assert seconds[1] > 1.5 * seconds[0]
 
 
 def tables(out: Path) -> dict[str, str]:

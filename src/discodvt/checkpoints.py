@@ -195,12 +195,13 @@ class Checkpoint:
         return tokenizer
 
     def bare_tokenizer(self) -> Tokenizer:
-        """The tokenizer without the layers transformers puts around it."""
+        """The tokenizer without the layers transformers puts around it; `</s>` in a text is spelled like any word."""
         path = self.directory / "tokenizer.json"
         tokenizer = read_tokenizer(path) if path.exists() else open_tokenizer(self.directory).backend_tokenizer
         self._check_vocabulary(tokenizer.get_vocab_size())
         tokenizer.no_truncation()
         tokenizer.no_padding()
+        tokenizer.encode_special_tokens = True
         return tokenizer
 
     def require(self, *kinds: str) -> "Checkpoint":

@@ -276,7 +276,7 @@ class Card(Section):
 class LoopSettings(Section):
     """What the training loop itself reads, of whatever stage; a recipe has more."""
 
-    seed: int = Field(default=42, ge=0)
+    seed: int = Field(default=42, ge=0, lt=2**63)
     batch: Batch = Batch()
     optimizer: Optimizer = Optimizer()
     validation: Validation = Validation()

@@ -4,7 +4,7 @@ checked against the weights before a model is built; the tokenizer, opened with 
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -44,12 +44,14 @@ class Shapes(Protocol):
     def shape(self, name: str) -> tuple[int, ...]: ...
 
 
-def downloaded(name: str, revision: str | None = None, *, asked_by: str = "") -> Path:
+def downloaded(
+    name: str, revision: str | None = None, *, asked_by: str = "", files: Sequence[str] = _ON_THE_HUB
+) -> Path:
     """The directory of a model of the Hub, its pickles left out."""
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=_ON_THE_HUB))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=list(files)))
     except (OSError, ValueError) as error:
         what = f"{asked_by}{name}" + (f", revision {revision}" if revision else "")
         reason = first_line(error)

@@ -25,6 +25,7 @@ from discodvt.stored_files import read_settings
 WHOLE = "model.safetensors"
 TRAINED = "trained.safetensors"
 BASE = "base.json"
+RESCORING = "rescoring.json"  # how the parts of an Aristotelian Rescoring work together
 PEFT_NAME = ".default."  # what PEFT adds to the names of a set of LoRA matrices, for there may be several
 _LORA = ".lora_A.weight"
 
@@ -197,8 +198,15 @@ def weights_hash(directory: Path) -> str:
 
 def writer_hash(directory: Path) -> str:
     """Which model wrote something, in 16 digits: of its weights and, where it has one, of its prior's."""
-    parts = [weights_hash(part) for part in (directory, directory / "prior") if part.is_dir()]
-    return sha256("".join(parts).encode()).hexdigest()[:16]
+    parts = [weights_hash(part) for part in writer_parts(directory)]
+    settings = [file_hash(path) for path in [directory / RESCORING] if path.exists()]
+    return sha256("".join([*parts, *settings]).encode()).hexdigest()[:16]
+
+
+def writer_parts(directory: Path) -> list[Path]:
+    """The directories a writer is opened from: its own, that of its prior, and those of Aristotelian Rescoring."""
+    inside = [directory / "prior", directory / "plot-writer", *sorted(directory.glob("scorers/*"))]
+    return [directory, *(part for part in inside if part.is_dir())]
 
 
 @lru_cache

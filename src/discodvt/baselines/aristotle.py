@@ -26,9 +26,9 @@ from discodvt.data.subwords import Symbols, as_input
 from discodvt.errors import BadRequest
 from discodvt.model.backbones import Backbone, Prompt, load_language_model, new_backbone
 from discodvt.stored_files import read_settings
+from discodvt.stored_weights import RESCORING
 
 STAGE = "rescoring"
-SETTINGS = "rescoring.json"
 MODEL_FILES = ("*.json", "*.txt", "*.safetensors", "README.md")
 SHORTEST, LONGEST = 55, 250  # subwords of a plot, as A has it
 Mode = Literal["plot", "token", "plain"]
@@ -214,7 +214,7 @@ def join(
             settings = {key: config[key] for key in ("scorers", "mode", "candidates", "shortest", "longest")}
             drawer = _drawer(out, settings | {"weights": [1.0] * len(scorers)})
             learned = learn_weights(_pairs(drawer, pairs, max_pairs, seed), rescorers=len(scorers))
-            stage.write_json(SETTINGS, settings | {"weights": [float(weight) for weight in learned]})
+            stage.write_json(RESCORING, settings | {"weights": [float(weight) for weight in learned]})
             stage.finish(weights=dict(zip(scorers, map(float, learned), strict=True)), mode=mode)
         return stage.facts
 
@@ -231,9 +231,9 @@ def _pairs(drawer: PlotDrawer, path: Path, most: int, seed: int) -> Iterator[tup
 
 def open_drawer(directory: Path) -> PlotDrawer:
     """The plot drawer of a directory of the rescoring stage."""
-    settings = read_settings(directory / SETTINGS)
+    settings = read_settings(directory / RESCORING)
     if not settings:
-        raise BadRequest(f"{directory}: no {SETTINGS} in it; give a directory of `discodvt rescoring join`")
+        raise BadRequest(f"{directory}: no {RESCORING} in it; give a directory of `discodvt rescoring join`")
     return _drawer(directory, settings)
 
 

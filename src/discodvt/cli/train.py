@@ -35,7 +35,7 @@ def train(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Clear a run in the way and start over.")] = False,
 ) -> None:
-    """Train one stage: pretrain, warm-start, reconstruct, prior or seq2seq."""
+    """Train the stage that a recipe names (`discodvt recipes` lists those that ship)."""
     from discodvt.training.recipes import read_recipe
 
     changes = change or []

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 from transformers import AutoConfig, BartConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
+from discodvt.errors import BadRequest
 from discodvt.model.bottlenecks import bottleneck_class
 from discodvt.model.sizes import PAPER
 
 _NOT_SHAPE = {"transformers_version", "architectures", "dtype", "id2label", "label2id", "problem_type"}
-_DROPOUTS = ("dropout", "attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "hidden_dropout")
+DROPOUTS = ("dropout", "attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "hidden_dropout")
 
 
 class BartBaseConfig(BartConfig):
@@ -127,11 +128,11 @@ class DiscoDVTConfig(WithBackbone):
     @property
     def dropout(self) -> float:
         """The backbone's dropout, under whatever names it has it."""
-        return float(next((getattr(self.backbone, name) for name in _DROPOUTS if hasattr(self.backbone, name)), 0.0))
+        return float(next((getattr(self.backbone, name) for name in DROPOUTS if hasattr(self.backbone, name)), 0.0))
 
     @dropout.setter
     def dropout(self, share: float) -> None:
-        names = [name for name in _DROPOUTS if hasattr(self.backbone, name)]
+        names = [name for name in DROPOUTS if hasattr(self.backbone, name)]
         for name in ["dropout"] if "dropout" in names else names:  # BART has more kinds, off by default
             setattr(self.backbone, name, share)
 
@@ -236,8 +237,11 @@ def shortened(config: Any, layers: int) -> Any:
     """The same shape with the first `layers` layers."""
     short = type(config)(**config.to_dict())
     short.num_hidden_layers = layers
-    if getattr(short, "layer_types", None):
-        short.layer_types = short.layer_types[:layers]
+    try:
+        if getattr(short, "layer_types", None):
+            short.layer_types = short.layer_types[:layers]
+    except AttributeError:  # made from other settings
+        raise BadRequest(f"a {config.model_type} model: its first layers make no model; give another") from None
     return short
 
 

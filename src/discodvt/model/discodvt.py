@@ -6,6 +6,7 @@ The generator is an untouched Hugging Face model, BART or causal (`discodvt.mode
 is exactly that model (section 3).
 """
 
+import warnings
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -26,7 +27,6 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast, Seq2SeqLMOutput
 
 from discodvt.checkpoints import Checkpoint
-from discodvt.errors import BadRequest
 from discodvt.model.around_backbone import (
     AroundBackbone,
     check_plan,
@@ -102,7 +102,10 @@ class DiscoDVT(AroundBackbone):
         model.generator.load_state_dict(language_model.state_dict())
         model.backbone.copy_posterior(model.generator, model.posterior)
         if not model.config.is_encoder_decoder:
-            model._check_backbone()
+            model.backbone.check(model.generator)
+            if not model.backbone.reads_both_ways(model.posterior):
+                kind = model.config.backbone.model_type
+                warnings.warn(f"the posterior of a {kind} model reads left to right: it keeps its mask", stacklevel=2)
             model._fit_scales()
         return model
 
@@ -120,23 +123,6 @@ class DiscoDVT(AroundBackbone):
         """
         if isinstance(module, nn.Linear | nn.Conv1d | nn.ConvTranspose1d | nn.Bilinear | nn.Embedding):
             module.reset_parameters()
-
-    @torch.no_grad()
-    def _check_backbone(self) -> None:
-        """Refuse a language model that cannot be run from embeddings, or whose logits are made in some other way."""
-        kind, symbols = self.config.backbone.model_type, self.symbols
-        ids = torch.tensor([[symbols.story_start, symbols.story_end, symbols.story_start]], device=self.device)
-        was_training = self.generator.training
-        self.generator.eval()
-        try:
-            ours = self(ids[:, :1], torch.ones_like(ids[:, :1]), decoder_input_ids=ids[:, 1:]).logits
-            theirs = self.generator(ids).logits[:, 1:]
-        except (TypeError, ValueError, NotImplementedError) as error:
-            raise BadRequest(f"a {kind} model cannot be run from input embeddings ({error}); give another") from None
-        finally:
-            self.generator.train(was_training)
-        if not torch.allclose(ours, theirs, atol=1e-4, rtol=1e-3):
-            raise BadRequest(f"a {kind} model makes its logits in a way that is not supported; give another")
 
     @torch.no_grad()
     def _fit_scales(self) -> None:

@@ -156,7 +156,7 @@ class CausalPlanPrior(PreTrainedModel, GenerationMixin):
             **kwargs,
         ).last_hidden_state
         weight, bias = self.backbone.head(self.language_model)
-        logits = nn.functional.linear(states, weight[words:], bias[words:])
+        logits = self.backbone.capped(nn.functional.linear(states, weight[words:], bias[words:]))
         return Seq2SeqLMOutput(logits=_codes_only(logits, self.config))
 
     @torch.no_grad()

@@ -294,6 +294,11 @@ class FromScratch(Recipe):
         if self.data.tokens is not None:
             return adding_a_space(open_tokenizer(str(self.data.tokens / TOKENIZER)))
         if self.tokenizer.source is not None:
-            return adding_a_space(open_tokenizer(self.tokenizer.source))
+            found = adding_a_space(open_tokenizer(self.tokenizer.source))
+            needed = ("bos", "eos", "pad", "mask") if self.stage == "pretrain" else ("bos", "eos", "pad")
+            missing = [f"{name} token" for name in needed if getattr(found, f"{name}_token_id") is None]
+            if missing:
+                raise BadRequest(f"tokenizer.source: {self.tokenizer.source} has no {missing[0]}; give one like BART's")
+            return found
         texts = (text for row in read_examples(self.splits()["train"]) for text in (row.prompt, row.story) if text)
         return train_tokenizer(texts, self.tokenizer.vocab_size or 0)

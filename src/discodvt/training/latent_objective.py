@@ -222,7 +222,8 @@ class LatentObjective(Objective):
             sums["bottleneck"] = reading.auxiliary.sum()
         if "token_prediction" in self.terms:
             left = self.weights.left(step, self.total)
-            sums["token_prediction"] = left * self._token_prediction(batch, latent) if left else latent.new_zeros(())
+            heard = left > 0 or torch.distributed.is_initialized()  # where processes wait for every gradient
+            sums["token_prediction"] = left * self._token_prediction(batch, latent) if heard else latent.new_zeros(())
         tallies = {"codes": code_counts(reading.codes, model.config.num_codes)}
         if "relation" in self.terms:
             logits = model.relation_head(latent, batch["pooling"], batch["pairs"])

@@ -46,7 +46,7 @@ def model_card(
         f"- Best so far: step {progress['best_step']}, by {recipe.validation.select_by}",
         f"- Written by discodvt {__version__}",
         "",
-        "## Validation, at argmax codes",
+        "## Validation, at argmax codes" if "codes_used" in progress["figures"] else "## Validation",
         "",
         "| figure | value |",
         "|---|---|",

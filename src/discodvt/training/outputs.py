@@ -40,6 +40,11 @@ _GATHERED = replace(_FULL, cpu_offload=True)  # on the first process only
 _OWN = replace(_FULL, full_state_dict=False)  # each process its shards
 
 
+def step_of(checkpoint: Path | None) -> int:
+    """The step at which a checkpoint was written; -1 without one."""
+    return -1 if checkpoint is None else int(checkpoint.name.partition("-")[2])
+
+
 class Checkpoints:
     """The checkpoints in a run's directory."""
 
@@ -48,8 +53,10 @@ class Checkpoints:
 
     def newest(self, kind: str) -> Path | None:
         """The checkpoint of a kind (`last` or `best`) with the highest step."""
-        found = [path for path in self.directory.glob(f"{kind}-*") if path.suffix != TEMPORARY]
-        return max(found, default=None, key=lambda path: int(path.name.partition("-")[2]))
+        return max(self._found(kind), default=None, key=step_of)
+
+    def _found(self, kind: str) -> list[Path]:
+        return [path for path in self.directory.glob(f"{kind}-*") if path.suffix != TEMPORARY]
 
     def progress(self, kind: str = "last") -> dict[str, Any] | None:
         """How far the run had come at a checkpoint, or None where there is none."""
@@ -99,10 +106,24 @@ class Checkpoints:
             describe(partial, progress)
             shutil.rmtree(final, ignore_errors=True)
             partial.rename(final)
-            for stale in self.directory.glob(f"{kind}-*"):
-                if stale != final:
-                    shutil.rmtree(stale)
+            self._drop_superseded(kind)
         accelerator.wait_for_everyone()
+
+    def _drop_superseded(self, kind: str) -> None:
+        """All but the newest of a kind; the best as of the last checkpoint stays, for a resumed run returns to it."""
+        newest = {name: self.newest(name) for name in ("last", "best")}
+        for path in self._found("last") if kind == "last" else []:
+            if path != newest["last"]:
+                shutil.rmtree(path)
+        for path in self._found("best"):
+            if path != newest["best"] and (kind == "last" or step_of(path) > step_of(newest["last"])):
+                shutil.rmtree(path)
+
+    def return_to_last(self) -> None:
+        """Forget what a killed run left of steps that are made again, maybe with other settings."""
+        for path in self._found("best"):
+            if step_of(path) > step_of(self.newest("last")):
+                shutil.rmtree(path)
 
     def restore(self, module: Objective, optimizer: torch.optim.Optimizer) -> None:
         """Optimizer state of the last checkpoint (its weights were loaded when the model was opened)."""
@@ -117,9 +138,8 @@ class Checkpoints:
         fresh = get_optimizer_state_dict(module, optimizer, options=_FULL)
         groups = cast(list[dict[str, Any]], fresh["param_groups"])
         names = [name for group in groups for name in group["params"]]
-        missing = sorted(set(names) - state["state"].keys())
-        if missing:
-            raise WorkFailed(f"{path}: no state for {missing[0]}; start over with `overwrite`", "overwrite")
+        for name in set(names) - state["state"].keys():  # had no gradient so far, so no step was made
+            state["state"][name] = fresh["state"][name]
         set_optimizer_state_dict(module, optimizer, state | {"param_groups": fresh["param_groups"]}, options=_FULL)
 
     def _restore_shards(self, path: Path, module: Objective, optimizer: torch.optim.Optimizer) -> None:
@@ -158,9 +178,8 @@ class Checkpoints:
 
     def drop_best(self) -> None:
         """Remove `best-STEP` once its files are in place."""
-        best = self.newest("best")
-        if best is not None:
-            shutil.rmtree(best)
+        for path in self._found("best"):
+            shutil.rmtree(path)
 
 
 def _stored(objective: Objective, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -112,6 +112,7 @@ def run_stage(
                 directory, name, config=config, inputs=inputs, overwrite=overwrite or leftover, may_change=may_change
             )
             opened = stack.enter_context(request)
+            checkpoints.return_to_last()
             if done:
                 yield Event("note", 0, 0, {}, f"{target}: complete already, nothing to resume")
         if done:

@@ -40,8 +40,10 @@ _PATIENCE = timedelta(hours=12)  # of processes that wait for the first one, whi
 def open_accelerator(run: Run) -> Accelerator:
     """Accelerate as a recipe and the launcher ask for it."""
     launched = _flag(USE_FSDP)
-    sharded = (run.fsdp or launched) and int(os.environ.get("WORLD_SIZE", "1")) > 1
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    sharded = (run.fsdp or launched) and several
     accelerator = Accelerator(
+        cpu=several and not torch.accelerator.is_available(),  # else `torchrun` would start so many runs of one process
         mixed_precision="bf16" if _bf16(run) else "no",
         fsdp_plugin=_plugin(launched=launched) if sharded else None,
         kwargs_handlers=[

@@ -15,6 +15,7 @@ from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT
 from discodvt.model.backbones import load_language_model, new_backbone
+from discodvt.model.configuration import DROPOUTS
 from discodvt.model.prior import PlanPrior, Prior, new_prior
 
 
@@ -35,11 +36,15 @@ def language_model(settings: NewBackbone, tokenizer: PreTrainedTokenizerBase, la
     if last is not None:
         return load_language_model(Checkpoint.open(last), merged=False)
     if settings.shape is not None:
-        return BartForConditionalGeneration(bart_config(tokenizer, **settings.shape.model_dump()))
+        return BartForConditionalGeneration(
+            bart_config(tokenizer, **(settings.shape.model_dump() | _changes(settings)))
+        )
     source = source_checkpoint(settings)
     if source.kind == "discodvt":
         raise BadRequest(f"{settings.init}: a DiscoDVT; this stage trains a plain language model, give one of those")
-    model = load_language_model(source, **_changes(settings))
+    model = load_language_model(source, **_language_model_changes(settings, source))
+    if source.causal:
+        new_backbone(model.config, separator=tokenizer.sep_token_id).check(model)
     return type(model)(model.config) if settings.random_init else model
 
 
@@ -58,6 +63,10 @@ def plan_model(settings: LatentModel, tokenizer: PreTrainedTokenizerBase, last: 
         if not model.config.is_encoder_decoder:
             sizes["separator_token_id"] = tokenizer.sep_token_id
         return DiscoDVT.from_backbone(model, **sizes)
+    if settings.random_init:
+        raise BadRequest(
+            f"model.random_init: {settings.init} is a DiscoDVT, random weights need a language model's shape"
+        )
     trained = trained_model(settings, settings, may_change=("bottleneck", "code_levels"))
     if "code_logit_gain" in settings.model_fields_set:
         trained.config.code_logit_gain = settings.code_logit_gain  # of new codes
@@ -129,6 +138,16 @@ def source_checkpoint(settings: Backbone) -> Checkpoint:
             f"{source.directory}: a {source.kind} checkpoint, which writes no text; give a BART or causal model"
         )
     return source
+
+
+def _language_model_changes(settings: Backbone, source: Checkpoint) -> dict[str, Any]:
+    """Dropout under the names that this kind of model has for it."""
+    if settings.dropout is None or not source.causal:
+        return _changes(settings)
+    names = [name for name in DROPOUTS if name in source.config]
+    if not names:
+        raise BadRequest(f"model.dropout: a {source.kind} model has no dropout; leave it out")
+    return dict.fromkeys(names, settings.dropout)
 
 
 def _changes(settings: Backbone) -> dict[str, Any]:

@@ -162,6 +162,8 @@ def test_the_kl_of_a_story_weighs_as_much_as_its_nll():
     read = model.read(*(given[n] for n in ("story_ids", "story_mask", "prompt_ids", "prompt_mask", "latent_noise")))
     assert output.sums["kl_penalty"].item() == pytest.approx(read.kl.clamp(min=0.1).sum().item(), rel=1e-5)
     assert {term.per for term in objective.terms.values()} == {"tokens"}
+    unweighed = CVAEObjective(model, KLTerm(weight=0.0), CVAEWatchdog(), TokenPrediction(), total=10)
+    assert unweighed(given).sums["kl_penalty"] == 0  # validations choose the best by what is trained
     figures = objective.figures(objective(given).tallies)
     means = model.read(*(given[n] for n in ("story_ids", "story_mask", "prompt_ids", "prompt_mask")), torch.zeros(3, 4))
     assert figures["kl"] == pytest.approx(means.kl.sum(-1).mean().item(), rel=1e-5)

@@ -98,6 +98,8 @@ def test_errors_between_sections_come_along_with_those_within(tmp_path):
         (["model.tune=generator", "loss.prior=0.1"], "loss.prior: codes stay as they are"),
         (["weak_plans.min_strength=0.7"], "min_strength 0.7 is above max_strength 0.6"),
         (["weak_plans.share=0.5"], r"weak_plans\.share: for codes that stay"),
+        (["stage=plot-writer", "model.tune=lora"], "model.tune: lora, but the tags of plots need rows"),
+        ([f"seed={2**63}"], "seed: "),
         (["nonsense"], "section.key=value"),
         (["stage.x=1"], "is a value"),
     ],

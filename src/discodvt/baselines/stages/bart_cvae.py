@@ -130,10 +130,11 @@ class CVAEObjective(Objective):
         )
         own = self._nll(batch, read.z)
         penalty = kl_penalty(read.kl, threshold=self.settings.threshold, form=self.settings.form).sum()
-        sums = {"reconstruction": own, "kl_penalty": penalty * (1.0 if step is None else self.weight(step))}
+        sums = {"reconstruction": own, "kl_penalty": penalty * self.weight(self.total if step is None else step)}
         if "token_prediction" in self.terms:
             left = self.loss.left(step, self.total)
-            sums["token_prediction"] = left * self._token_prediction(batch, read.z) if left else own.new_zeros(())
+            heard = left > 0 or torch.distributed.is_initialized()  # where processes wait for every gradient
+            sums["token_prediction"] = left * self._token_prediction(batch, read.z) if heard else own.new_zeros(())
         return StageOutput(sums, self._tallies(batch, read.kl, read.posterior, own, validation=step is None))
 
     def _nll(self, batch: Batch, z: Tensor) -> Tensor:

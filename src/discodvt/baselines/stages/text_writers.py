@@ -32,6 +32,12 @@ class PlotWriter(TextRecipe):
 
     stage: Literal["plot-writer", "story-writer"]
 
+    def contradictions(self) -> list[str]:
+        wrong = super().contradictions()
+        if self.model.tune != "all":  # what a part stores has no rows for new tags
+            wrong.append(f"model.tune: {self.model.tune}, but the tags of plots need rows of their own; give all")
+        return wrong
+
     def open_tokenizer(self, last: Path | None) -> PreTrainedTokenizerBase:
         tokenizer = super().open_tokenizer(last)
         add_tags(tokenizer)

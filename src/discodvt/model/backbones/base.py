@@ -98,6 +98,18 @@ class Backbone(ABC):
         """States [B, T, D] to logits [B, T, V]."""
         return F.linear(states, *self.head(generator))
 
+    def capped(self, logits: Tensor) -> Tensor:
+        """Logits as the model bounds them; most do not."""
+        return logits
+
+    def check(self, generator: Any) -> None:
+        """Refuse a language model that cannot be trained as we do; BART can."""
+        return
+
+    def reads_both_ways(self, posterior: Any) -> bool:
+        """Whether what comes later in a story changes what is read of its beginning."""
+        return True
+
     def summed_loss(self, generator: Any, states: Tensor, labels: Tensor) -> Tensor:
         """Sum of -log p(label) from states [B, T, D], labels [B, T] with -100 where nothing is predicted."""
         real = labels != -100

@@ -89,9 +89,36 @@ class CausalBackbone(Backbone):
         return ids, mask, ids.shape[1], {"prompt_lengths": mask.sum(1) - 1}
 
     def logits(self, generator: Any, states: Tensor) -> Tensor:
-        logits: Tensor = generator.get_output_embeddings()(states)
+        return self.capped(generator.get_output_embeddings()(states))
+
+    def capped(self, logits: Tensor) -> Tensor:
+        """As Gemma bounds its logits."""
         cap = getattr(self.config, "final_logit_softcapping", None)
         return logits if cap is None else torch.tanh(logits / cap) * cap
+
+    @torch.no_grad()
+    def check(self, generator: Any) -> None:
+        """Refuse a language model that cannot be run from embeddings, or whose logits are made in some other way."""
+        kind, symbols, was_training = self.config.model_type, self.symbols, generator.training
+        ids = torch.tensor([[symbols.story_start, symbols.story_end, symbols.story_start]], device=generator.device)
+        generator.eval()
+        try:
+            prompt = Prompt(ids[:, :1], torch.ones_like(ids[:, :1]))
+            states = self.decode(generator, prompt, ids[:, 1:], None, use_cache=False).last_hidden_state
+            ours, theirs = self.logits(generator, states), generator(ids).logits[:, 1:]
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise BadRequest(f"a {kind} model cannot be run from input embeddings ({error}); give another") from None
+        finally:
+            generator.train(was_training)
+        if not torch.allclose(ours, theirs, atol=1e-4, rtol=1e-3):
+            raise BadRequest(f"a {kind} model makes its logits in a way that is not supported; give another")
+
+    @torch.no_grad()
+    def reads_both_ways(self, posterior: Any) -> bool:
+        """Whether what comes later in a story changes what is read of its beginning."""
+        ids = torch.tensor([[0, 0, 0], [0, 0, 1]], device=posterior.device)
+        first, other = self.read(posterior, ids, torch.ones_like(ids))[:, 0]
+        return not torch.equal(first, other)
 
     def summed_loss(self, generator: Any, states: Tensor, labels: Tensor) -> Tensor:
         if getattr(self.config, "final_logit_softcapping", None) is None:

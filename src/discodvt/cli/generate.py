@@ -108,7 +108,7 @@ def generate(
     asked = _prompts(prompt, prompts, stories_each)
 
     from discodvt.writing import Request, SamplingParams, StoryWriter
-    from discodvt.writing.generate_stage import write_stories
+    from discodvt.writing.generate_stage import place_of_writing, write_stories
     from discodvt.writing.prompts import read_plan, typed_beginning, typed_locks, typed_pairs, typed_plan
 
     given = None if plan is None else typed_plan(plan)
@@ -128,6 +128,7 @@ def generate(
     }  # fmt: skip
     params = SamplingParams(greedy=greedy, **{name: value for name, value in options.items() if value is not None})
     total = len(asked) * stories_each
+    place_of_writing(on, workers, resources, output=output)
     live = total == 1 and best_of is None and wished is None and out.is_terminal and not (json or output)
     in_file = output is not None and total > 1
     view = "live" if live else "json" if json else "plan" if show_plan else "none" if in_file else "text"

@@ -7,6 +7,7 @@ project stands.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from discodvt.discourse import Annotator
 
 DRAFT_SECONDS = 1.0
+_log = logging.getLogger(__name__)
 _CLOSENESS = {HERE: 2, NOWHERE: 0}
 
 
@@ -73,10 +75,10 @@ class Errand:
         except BaseException:
             jobs.forget(job)
             raise
-        job.task = asyncio.create_task(self._follow(written, job))
+        job.task = asyncio.create_task(self._follow(scribe, written, job))
         return job
 
-    async def _follow(self, written: Job, job: Job) -> None:
+    async def _follow(self, scribe: Scribe, written: Job, job: Job) -> None:
         done: dict[int, dict[str, Any]] = {}
         growing: dict[int, dict[str, Any]] = {}
         kept_at = 0.0
@@ -92,7 +94,7 @@ class Errand:
                 if event.name == "plan":
                     growing[number] = {"plan": event.data["codes"], "story": "", "segments": []}
                 elif event.name == "text":
-                    so_far = growing[number]
+                    so_far = growing.setdefault(number, {"plan": [], "story": "", "segments": []})  # without codes
                     so_far["story"] += event.data["delta"]
                     so_far["segments"][event.data["first"] :] = event.data["segments"]
                     if time.monotonic() - kept_at >= DRAFT_SECONDS:
@@ -113,14 +115,15 @@ class Errand:
             if job.ended_at is None:
                 job.add(Event("chosen", await asyncio.to_thread(self._chosen, done)))
         except Exception as error:
+            _log.exception("a story could not be kept")
             job.add(Event("error", {"message": f"the story could not be kept ({type(error).__name__})"}))
-            raise
+            await scribe.stop(written)
 
     def _finished(self, job: Job, number: int, told: Mapping[str, Any]) -> dict[str, Any]:
         """The record with what is known of the story now; committed, if it is to be kept."""
         record = self._placed(job, number, told)
         if record["finish"] != STOPPED:
-            story = StoryGiven(**record).as_story()
+            story = StoryGiven.model_construct(**record).as_story()  # ours: as long as it has become
             if self.wish is not None:
                 found = find_wished(story, _annotator().annotate(story.text), self.wish)
                 record["wish"] = {**self.wish._asdict(), **found._asdict()}

@@ -18,6 +18,7 @@ from discodvt.web.lane import Lane
 from discodvt.writing import Request, SamplingParams
 from discodvt.writing.control import alternatives
 from discodvt.writing.dictionary import CodeDictionary
+from discodvt.writing.prompts import is_number
 
 MOST_PROMPT, MOST_STORY, MOST_STORIES = 4_000, 100_000, 8
 Prompt = Annotated[str, Field(min_length=1, max_length=MOST_PROMPT)]
@@ -41,9 +42,9 @@ class Asked(Strict):
         return sampling_params(self.settings)
 
     def requests(self, **more: Any) -> list[Request]:
-        wrong = [place for place in self.locks if not (place.isascii() and place.isdigit())]
+        wrong = [place for place in self.locks if not is_number(place)]
         if wrong:
-            raise BadRequest(f"`locks`: {wrong[0]!r} is no place; give whole numbers from 0", "locks")
+            raise BadRequest(f"`locks`: {wrong[0][:20]!r} is no place; give whole numbers from 0", "locks")
         locks = tuple((int(place), code) for place, code in self.locks.items())
         return [
             Request(self.prompt, index=self.index + number, seed=self.seed, locks=locks, id=str(number + 1), **more)
@@ -153,7 +154,7 @@ def routes(scribe: Scribe, jobs: Jobs, lane: Lane) -> APIRouter:
     async def events(id: str, last_event_id: Annotated[str, Header()] = "0") -> Response:
         """The events of a job, from the one behind `Last-Event-ID` on."""
         job = jobs.get(id)
-        if not (last_event_id.isascii() and last_event_id.isdigit() and int(last_event_id) <= len(job.events)):
+        if not (is_number(last_event_id) and int(last_event_id) <= len(job.events)):
             raise BadRequest("`last-event-id`: no number of an event of this job", "last-event-id")
         return _stream(job, job.as_sse(int(last_event_id), lane=lane))
 

@@ -5,6 +5,8 @@ loop once a step; of each story at most `DELTAS` times a second, of all together
 """
 
 import asyncio
+import logging
+import math
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -23,6 +25,7 @@ MOST_WAITING = 256
 DELTAS = 30.0
 SENDS = 250.0
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 class _Growing:
@@ -30,7 +33,7 @@ class _Growing:
 
     def __init__(self, job: Job, number: int, stream: StoryStream, stops: Sequence[str] = ()) -> None:
         self.job, self.number, self.stream, self.stops = job, number, stream, stops
-        self.codes, self.told, self.told_at, self.segments = 0, 0, 0.0, 0
+        self.codes, self.told, self.told_at, self.segments = 0, 0, -math.inf, 0
         self.stop: tuple[int, int] | None = None  # characters of the text that stopped it
 
     @property
@@ -206,6 +209,7 @@ class Scribe:
 
     def _fail(self, error: Exception) -> None:
         """A fault of ours ends all jobs, and the server goes on with an empty batch."""
+        _log.error("writing failed", exc_info=error)
         jobs = {growing.job for growing in self._growing.values()}
         self._growing, self._batch = {}, self.writer.batch(self._limit - MOST_WAITING)
         self._deliver([(job, Event("error", {"message": f"writing failed ({type(error).__name__})"})) for job in jobs])

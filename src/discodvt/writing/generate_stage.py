@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from discodvt.artefacts import OutputFile, file_hash, open_output_file
 from discodvt.errors import BadRequest
 from discodvt.executors import Place
+from discodvt.stored_weights import RESCORING, writer_parts
 from discodvt.writing.candidates import CANDIDATES, Wish, write_best
 from discodvt.writing.prompts import Prompt, story_ids
 from discodvt.writing.sampling import SamplingParams
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 MODEL_FILES = (
     "config.json", "generation_config.json", "tokenizer.json", "vocab.json", "merges.txt", "model*.safetensors",
-    "trained.safetensors", "base.json",
+    "trained.safetensors", "base.json", RESCORING,
 )  # fmt: skip
 
 
@@ -58,7 +59,7 @@ def write_stories(
     Elsewhere than in this process (`Place` of `discodvt.executors`) stories are cut into shards
     (`discodvt.writing.sharded`), whose workers open `model` as `writer` was opened.
     """
-    place, ids = Place(on, workers, resources), story_ids(prompts, stories_each)
+    place, ids = place_of_writing(on, workers, resources, output=output), story_ids(prompts, stories_each)
     chosen = best_of or (CANDIDATES if wish else None)
     if chosen and not place.here:
         raise BadRequest("`workers`: not with `best_of` or `wish`; leave it out", ("workers", "best_of", "wish"))
@@ -84,8 +85,6 @@ def write_stories(
         return in_order(writer.write_many(requests, params, batch_size=batch_size), first)
 
     if output is None:
-        if not place.here:
-            raise BadRequest("`workers`: for stories kept in a file; give an `output`", ("workers", "output"))
         yield from written_from(0)
         return
     config = {
@@ -109,10 +108,19 @@ def write_stories(
         elif not file.output.complete:
             from discodvt.writing.sharded import WriterSource, write_in_shards
 
-            source = WriterSource.of(model, int8=writer.int8, batch_size=batch_size)
+            source = WriterSource.of(model, int8=writer.int8, engine=writer.engine, batch_size=batch_size)
             yield from write_in_shards(file, list(requests_from(0)), params, source=source, place=place)
         if not file.output.complete:
             file.output.finish(stories=len(ids))
+
+
+def place_of_writing(on: str, workers: int | None, resources: str, *, output: Path | None) -> Place:
+    """Where stories are written; elsewhere than in this process only into a file."""
+    place = Place(on, workers, resources)
+    if output is None and not place.here:
+        given = "workers" if workers is not None else "on"
+        raise BadRequest(f"`{given}`: for stories kept in a file; give an `output`", (given, "output"))
+    return place
 
 
 def in_order(stories: Iterable[Story], first: int) -> Iterator[Story]:
@@ -181,7 +189,7 @@ def _held(output: OutputFile, ids: Sequence[str]) -> int:
 
 def _files(directory: Path) -> dict[str, str]:
     """Hashes of what a writer is opened from: its name may come to stand for another model."""
-    found = [path for folder in (directory, directory / "prior") for name in MODEL_FILES for path in folder.glob(name)]
+    found = [path for folder in writer_parts(directory) for name in MODEL_FILES for path in folder.glob(name)]
     return {str(path.relative_to(directory)): file_hash(path) for path in sorted(found)}
 
 

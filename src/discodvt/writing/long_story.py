@@ -27,6 +27,7 @@ WINDOW = 0.1  # tail and new text of a window, each as a share of the model's lo
 PENALTY = 1.1  # of repetition, unless one is given: without the beginning in view a window dwells on its tail
 STRENGTH = 1.5  # times the model's plan strength, unless one is given: the plan carries what a window has forgotten
 IN_A_ROW = 2  # times a word or a few may follow themselves: names of the prompt, which no penalty meets, can loop
+CODES_PER_WORD = 8  # at most, wherever a plan may still be locked: how long it becomes is not known before
 ENDING = 2  # codes before the end of its plan from which the story may end
 
 
@@ -180,6 +181,7 @@ def long_draft(writer: "StoryWriter", request: Request, params: SamplingParams) 
     if codes < 1 or needed > held:
         told = f"a window has {needed} codes, plans and positions of {writer.name} hold {held}"
         raise BadRequest(f"`words`: {told}; leave it out", "words")
+    writer.checked_locks(request.locks, CODES_PER_WORD * (params.words or 0))
     beginning = writer.beginning_ids(request.begin_with, (held - needed) * size + 1)
     return LongDraft(
         writer=writer,

@@ -59,12 +59,17 @@ def story_ids(prompts: Sequence[Prompt], stories_each: int) -> list[str]:
 def typed_plan(text: str) -> Plan:
     """`12 7 201`, also with commas, as codes."""
     words = text.replace(",", " ").split()
-    wrong = [word for word in words if not (word.isascii() and word.isdigit())]
+    wrong = [word for word in words if not is_number(word)]
     if wrong:
-        raise BadRequest(f"`plan`: {wrong[0]!r} is no code; give whole numbers, such as '12 7 201'", "plan")
+        raise BadRequest(f"`plan`: {wrong[0][:20]!r} is no code; give whole numbers, such as '12 7 201'", "plan")
     if not words:
         raise BadRequest("`plan`: no codes in it; give whole numbers, such as '12 7 201'", "plan")
     return tuple(map(int, words))
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a whole number of a size that places and codes can have."""
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def typed_pairs(texts: Sequence[str], parameter: str, example: str) -> list[tuple[int, str]]:
@@ -72,8 +77,10 @@ def typed_pairs(texts: Sequence[str], parameter: str, example: str) -> list[tupl
     pairs = []
     for text in texts:
         place, _, wanted = text.partition(":")
-        if not (place.isascii() and place.isdigit()) or not wanted.strip():
-            raise BadRequest(f"`{parameter}` {text}: expected a place and what to have there, as {example}", parameter)
+        if not is_number(place) or not wanted.strip():
+            raise BadRequest(
+                f"`{parameter}` {text[:40]}: expected a place and what to have there, as {example}", parameter
+            )
         pairs.append((int(place), wanted.strip()))
     return pairs
 
@@ -81,9 +88,9 @@ def typed_pairs(texts: Sequence[str], parameter: str, example: str) -> list[tupl
 def typed_locks(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
     """`5:201` as a place of the plan and the code it must have."""
     pairs = typed_pairs(texts, "lock", "5:201")
-    wrong = [code for _, code in pairs if not (code.isascii() and code.isdigit())]
+    wrong = [code for _, code in pairs if not is_number(code)]
     if wrong:
-        raise BadRequest(f"`lock`: {wrong[0]!r} is no code; give a whole number, as 5:201", "lock")
+        raise BadRequest(f"`lock`: {wrong[0][:20]!r} is no code; give a whole number, as 5:201", "lock")
     if len({place for place, _ in pairs}) < len(pairs):
         raise BadRequest("`lock`: two codes for one place; give each place one", "lock")
     return tuple((place, int(code)) for place, code in pairs)

@@ -24,7 +24,7 @@ Keys = NDArray[np.uint64]
 
 THRESHOLDS = (1e-3, 1e-4, 1e-6, 0.0)  # tried in turn; the last keeps every symbol of probability above zero
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_LARGE = 1e6
+_SMALL, _LARGE = 1e-6, 1e6
 MOST_WORDS = 100_000
 
 
@@ -55,7 +55,8 @@ class SamplingParams:
         self._check("repetition_penalty", penalty is None or 0 < penalty < _LARGE, "above 0, up to a million")
         for name in ("temperature", "plan_temperature"):
             value = getattr(self, name)
-            self._check(name, value is None or 0 <= value < _LARGE, "0 (greedy) or more, and below a million")
+            fine = value is None or value == 0 or _SMALL <= value < _LARGE  # logits over less are no numbers
+            self._check(name, fine, "0 (greedy), or a millionth to a million")
         for name in ("plan_strength", "prompt_bias"):
             value = getattr(self, name)
             self._check(name, value is None or 0 <= value < _LARGE, "0 or more, and below a million")

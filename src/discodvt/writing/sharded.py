@@ -32,14 +32,15 @@ class WriterSource:
 
     model: str | None
     int8: bool
+    engine: str
     batch_size: int
 
     @classmethod
-    def of(cls, model: str | None, *, int8: bool, batch_size: int) -> "WriterSource":
+    def of(cls, model: str | None, *, int8: bool, engine: str, batch_size: int) -> "WriterSource":
         directory = locate(model).expanduser() if model is not None else None
         if directory is not None and directory.is_dir():
             model = str(directory.absolute())  # workers elsewhere have another current directory
-        return cls(model, int8, batch_size)
+        return cls(model, int8, engine, batch_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def write_in_shards(
 
 def _write_shard(source: WriterSource, params: SamplingParams, shard: _Shard) -> tuple[bytes, list[str]]:
     """The lines of a shard, and what there was to warn of."""
-    writer = _open(source.model, source.int8)
+    writer = _open(source.model, source.int8, source.engine)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         stories = writer.write_many(shard.requests, params, batch_size=source.batch_size)
@@ -102,8 +103,8 @@ def _write_shard(source: WriterSource, params: SamplingParams, shard: _Shard) ->
 
 
 @cache
-def _open(model: str | None, int8: bool) -> "StoryWriter":
+def _open(model: str | None, int8: bool, engine: str) -> "StoryWriter":
     """One writer a process."""
     from discodvt.writing.writer import StoryWriter
 
-    return StoryWriter.from_pretrained(model, int8=int8)
+    return StoryWriter.from_pretrained(model, int8=int8, engine=engine)

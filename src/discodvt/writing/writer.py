@@ -194,7 +194,7 @@ class StoryWriter:
             fewest=fewest,
             most=most,
             params=params.for_plans(),
-            forced=self._checked_locks(request.locks, most),
+            forced=self.checked_locks(request.locks, most),
             log_probs=[] if request.scored else None,
         )
         return story
@@ -219,6 +219,10 @@ class StoryWriter:
         if kept is not None:
             text = cut_to_sentence(text, earliest=max(starts[kept], len(draft.request.begin_with.strip())))
         request, told = draft.request, {"plan": draft.plan_log_probs, "text": draft.log_probs}
+        beyond = [place for place, _ in request.locks if place >= len(draft.plan or ())]
+        if beyond:
+            drawn = f"the plan that was drawn, of {len(draft.plan or ())} codes"
+            warnings.warn(f"`locks`: place {beyond[0]} lies behind {drawn}", stacklevel=2)
         means = {name: fmean(found) for name, found in told.items() if found}
         return Story(
             id=request.id or str(request.index),
@@ -327,7 +331,7 @@ class StoryWriter:
             raise BadRequest(f"`plan`: {len(plan)} codes; the model's positions hold 1 to {most}", "plan")
         return plan
 
-    def _checked_locks(self, locks: Sequence[tuple[int, int]], most: int) -> dict[int, int]:
+    def checked_locks(self, locks: Sequence[tuple[int, int]], most: int) -> dict[int, int]:
         """Codes of a plan that are given, by their places."""
         self._check_codes([code for _, code in locks], "locks")
         wrong = [place for place, _ in locks if not 0 <= place < most]

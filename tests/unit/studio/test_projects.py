@@ -10,18 +10,21 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field, create_model
 from unit.studio.held_stories import HeldStories
 from unit.studio.test_server import PROMPT, SETTINGS, ask, events_of
 from unit.web.asking import running
-from unit.writing.toy_writer import CODES, save_writer
+from unit.writing.toy_writer import CODES, save_bart, save_writer
 
 from discodvt.errors import BadRequest
 from discodvt.stored_weights import writer_hash
+from discodvt.studio import errands
 from discodvt.studio.database import NAME
 from discodvt.studio.edits import StoryGiven
+from discodvt.studio.errands import Keeping
 from discodvt.studio.projects import Projects
 from discodvt.studio.server import make_studio
 from discodvt.web.access import Access, HttpError, make_access
@@ -353,6 +356,35 @@ def test_a_stopped_story_is_kept_as_far_as_it_came(
             assert file.execute("SELECT COUNT(*) FROM drafts").fetchone() == (0,)
         file.close()
     projects.close()
+
+
+def test_a_story_without_a_plan_is_kept(tmp_path: Path) -> None:
+    made, projects = make_access(), Projects(tmp_path / "data")
+    plain = StoryWriter.from_pretrained(save_bart(tmp_path / "plain"))
+    with running(make_studio(plain, made, projects=projects), made) as access:
+        path, record = begun(access, settings={"max_tokens": 20})
+        head = got(access, "GET", path)["head"]
+        assert (head["story"], head["plan"], head["id"]) == (record["story"], [], record["version"])
+    projects.close()
+
+
+def test_a_story_longer_than_clients_may_send_is_kept(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = Field(min_length=1, max_length=3)
+    monkeypatch.setattr(errands, "StoryGiven", create_model("Short", __base__=StoryGiven, story=Annotated[str, limit]))
+    path, record = begun(access)
+    assert got(access, "GET", path)["head"]["story"] == record["story"]
+
+
+def test_a_fault_is_told_where_the_server_runs_and_ends_the_writing(
+    access: Access, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Keeping, "add", lambda *given: given[9])
+    path = f"/api/projects/{got(access, 'POST', '/api/projects', {})['id']}"
+    body = ask(access, "POST", f"{path}/stories", {"prompt": PROMPT, "settings": SETTINGS}, accept="text/event-stream")[
+        1
+    ]
+    assert events_of(body)[-1][1:] == ("error", {"message": "the story could not be kept (IndexError)"})
+    assert "IndexError" in caplog.text
 
 
 def test_exports_have_the_story_all_versions_and_nothing_that_runs(access: Access) -> None:

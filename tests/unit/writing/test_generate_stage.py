@@ -5,11 +5,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from unit.writing.toy_writer import save_bart, save_causal_model
 
 from discodvt.errors import BadRequest
-from discodvt.writing.generate_stage import in_order, read_stories, write_stories
+from discodvt.stored_weights import writer_hash
+from discodvt.writing.generate_stage import _files, in_order, read_stories, write_stories
 from discodvt.writing.prompts import typed_prompts
 from discodvt.writing.sampling import SamplingParams
+from discodvt.writing.sharded import WriterSource, _open, _Shard, _write_shard
 from discodvt.writing.story import Request, Segment, Story
 
 PROMPTS = typed_prompts([f"prompt {number}" for number in range(6)])
@@ -22,6 +25,7 @@ class Scribe:
     name = "scribe"
     directory = Path("nowhere")
     int8 = False
+    engine = "bart"
 
     def __init__(self) -> None:
         self.asked: list[int] = []
@@ -98,3 +102,20 @@ def test_a_request_the_writer_refuses_leaves_no_file(tmp_path):
 def test_in_order_holds_back_only_what_must_wait():
     stories = [Story("", "p", "", (), 0, "scribe", "end", index=index) for index in (4, 3, 6, 5)]
     assert [story.index for story in in_order(stories, 3)] == [3, 4, 5, 6]
+
+
+def test_workers_open_the_engine_that_was_given(tmp_path):
+    directory = save_causal_model(tmp_path / "llama", "llama")
+    source = WriterSource.of(str(directory), int8=False, engine="transformers", batch_size=2)
+    _write_shard(source, SamplingParams(max_tokens=4), _Shard(0, (Request("Ann"),)))
+    assert _open(source.model, source.int8, source.engine).engine == "transformers"
+
+
+def test_a_writer_is_known_by_all_its_parts(tmp_path):
+    directory = save_bart(tmp_path / "writer")
+    before = writer_hash(directory), _files(directory)
+    save_bart(directory / "scorers" / "entity")
+    with_scorer = writer_hash(directory), _files(directory)
+    (directory / "rescoring.json").write_text('{"weights": [1.0]}')
+    assert len({before[0], with_scorer[0], writer_hash(directory)}) == 3
+    assert {"scorers/entity/model.safetensors", "rescoring.json"} <= _files(directory).keys() - before[1].keys()

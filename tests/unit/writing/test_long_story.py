@@ -117,6 +117,11 @@ def test_locks_hold_and_a_beginning_stays(writer, alone):
     assert len(begun.story.text.split()) > 19
 
 
+def test_a_lock_behind_the_plan_is_told(writer):
+    with pytest.warns(UserWarning, match="`locks`: place 150 lies behind the plan that was drawn, of [0-9]+ codes"):
+        list(writer.write_many([Request("Ann", locks=((150, 1),))], replace(LONG, words=24)))
+
+
 def test_a_cancelled_one_leaves_the_batch_at_once(writer):
     batch = writer.batch(2)
     draft = batch.add(REQUESTS[0], LONG)
@@ -145,6 +150,8 @@ def test_scores_count_every_symbol_once(writer):
         (Request("Ann"), {"words": 90, "max_tokens": 20}, "`words` and `max_tokens`: both say how long"),
         (Request("Ann", plan=(1, 2)), {"words": 90}, "`words` and `plan`: a long story draws its own plan"),
         (Request("Ann", begin_with="a fox. " * 60), {"words": 90}, "`begin_with`: "),
+        (Request("Ann", locks=((2, 999),)), {"words": 90}, "`locks`: code 999 is none of the model's"),
+        (Request("Ann", locks=((-1, 2),)), {"words": 90}, "`locks`: place -1; "),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(writer, request_, params, message):

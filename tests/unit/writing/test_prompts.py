@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from discodvt.errors import BadRequest
-from discodvt.writing.prompts import read_plan, read_prompts, story_ids, typed_plan, typed_prompts
+from discodvt.writing.prompts import read_plan, read_prompts, story_ids, typed_locks, typed_plan, typed_prompts
 from discodvt.writing.story import Story
 
 ROWS = [{"id": 7, "prompt": "A fox"}, {"id": 9, "prompt": "A crow's hat"}]
@@ -85,9 +85,13 @@ def test_a_corpus_directory_is_pointed_to_its_files(tmp_path):
 
 def test_typed_plans():
     assert typed_plan(" 12 7,201 ") == (12, 7, 201)
-    for wrong in ("12 x", "-3", "1.5", "٣"):
-        with pytest.raises(BadRequest, match="is no code"):
+    for wrong in ("12 x", "-3", "1.5", "٣", "9" * 5000):
+        with pytest.raises(BadRequest, match="is no code") as refused:
             typed_plan(wrong)
+        assert len(str(refused.value)) < 100
+    for wrong in (f"{'9' * 5000}:3", f"3:{'9' * 5000}"):
+        with pytest.raises(BadRequest, match="`lock`"):
+            typed_locks([wrong])
     with pytest.raises(BadRequest, match="no codes"):
         typed_plan(" ")
 

@@ -118,6 +118,8 @@ def test_rounding_hardly_ever_changes_a_sample():
         ({"top_k": -1}, "`top_k` -1"),
         ({"min_p": 1.0}, "`min_p` 1"),
         ({"temperature": -1.0}, "`temperature` -1"),
+        ({"temperature": 1e-46}, "expected 0 .greedy., or a millionth to a million"),
+        ({"plan_temperature": 1e-7}, "`plan_temperature` 1e-07"),
         ({"repetition_penalty": 0.0}, "above 0"),
         ({"prompt_bias": -1.0}, "`prompt_bias` -1"),
         ({"min_tokens": 20, "max_tokens": 10}, "`min_tokens` 20 is above `max_tokens` 10"),

@@ -153,7 +153,9 @@ def books(
     segment_length: Annotated[
         int | None, typer.Option(min=1, help="Length of a segment; by default 512 subwords, or 400 words.")
     ] = None,
-    tokenizer: Annotated[Path | None, typer.Option(help="Directory of a tokenizer: count its subwords.")] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="Tokenizer, a directory or Hub id: count its subwords.")
+    ] = None,
     story_column: StoryColumn = "story",
     tail: Annotated[
         int | None,

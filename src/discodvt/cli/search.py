@@ -7,7 +7,7 @@ import typer
 
 from discodvt.cli import console
 from discodvt.cli.options import Json, Recipe, Set
-from discodvt.errors import BadRequest
+from discodvt.errors import BadRequest, WorkFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +57,10 @@ def search(
         put()
     if json:
         console.print_json(found)
+    errors = [f"trial {trial['trial']}: {trial['error']}" for trial in found["trials"] if trial["error"]]
+    if errors and found["best"] is None:
+        raise WorkFailed(f"{directory}: no trial was completed; {errors[-1]}")
+    if json:
         return
     running = sum(trial["state"] == "running" for trial in found["trials"])
     if running:

@@ -32,7 +32,7 @@ _WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """A file or a directory tree of them; `tokenizer` is a directory with a tokenizer, None counts words."""
+    """A file or a directory tree of them; `tokenizer` is a directory or a model of the Hub, None counts words."""
 
     path: Path
     segment_length: int | None = None
@@ -206,6 +206,10 @@ class Segmenter:
 
 def tokenizer_files(directory: Path) -> list[Path]:
     """The files a tokenizer is loaded from: `tokenizer.json`, or `vocab.json` and `merges.txt`."""
+    if not directory.exists():
+        from discodvt.stored_files import downloaded  # brings the tokenizers library
+
+        directory = downloaded(str(directory), files=("tokenizer.json", "vocab.json", "merges.txt"))
     for names in (("tokenizer.json",), ("vocab.json", "merges.txt")):
         paths = [directory / name for name in names]
         if all(path.is_file() for path in paths):

@@ -19,7 +19,15 @@ from discodvt.errors import BadRequest
 from discodvt.evaluation.codes.occurrences import spread, utilisation
 from discodvt.evaluation.comparison import compare_seeds
 from discodvt.evaluation.intervals import make_resampler, need_spread
-from discodvt.evaluation.matching import Match, MatchedStories, StoryLine, match, read_story_lines, reference_file
+from discodvt.evaluation.matching import (
+    Match,
+    MatchedStories,
+    StoryLine,
+    match,
+    prompts_of,
+    read_story_lines,
+    reference_file,
+)
 from discodvt.evaluation.metrics.repetition import LookBack
 from discodvt.evaluation.scores import Mode, evaluate_seeds
 from discodvt.executors import Place, open_executor
@@ -143,8 +151,8 @@ def _write_pairs(path: Path, pairs: MatchedStories) -> None:
 
 def _prompts(stories: list[StoryLine], by: Match) -> list[str] | None:
     """The prompts, where stories share them: then they are resampled together."""
-    prompts = [story.prompt for story in stories if story.prompt is not None]
-    return prompts if by == "prompt" or len(set(prompts)) < len(prompts) == len(stories) else None
+    prompts = prompts_of(stories)
+    return prompts if by == "prompt" or (prompts is not None and len(set(prompts)) < len(prompts)) else None
 
 
 def _utilisation(stories: list[StoryLine]) -> dict[str, Any] | None:

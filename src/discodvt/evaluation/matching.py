@@ -40,6 +40,14 @@ class MatchedStories:
     unused: int  # references without a story
 
 
+def prompts_of(stories: Sequence[StoryLine]) -> list[str] | None:
+    """The prompt of each story, where all have one. Stories with blank ones (`prepare books`) share none."""
+    prompts = [story.prompt for story in stories if story.prompt is not None]
+    if len(prompts) < len(stories):
+        return None
+    return [prompt if prompt.strip() else story.where for prompt, story in zip(prompts, stories, strict=True)]
+
+
 def reference_file(path: Path, split: str) -> Path:
     """The file that holds the references: itself, or a split of a corpus directory."""
     if not path.is_dir():

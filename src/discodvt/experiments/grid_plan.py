@@ -8,7 +8,7 @@ makes again only what the change concerns.
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class _Planner:
     grid: Grid
     out: Path
     steps: dict[Path, Step] = field(default_factory=dict)
+    hashes: dict[Path, list[str]] = field(default_factory=dict)  # of the files of what is given
 
     def rows(self) -> Iterator[Row]:
         main: dict[str, Row] = {}
@@ -162,7 +163,8 @@ class _Planner:
         _check_start(f"{where}: stage {name}", recipe, before)
         words = ["train", str(settings.recipe), "--resume"]
         words += [word for override in overrides for word in ("--set", override)]
-        identity = json.dumps(recipe.as_dict(), sort_keys=True)
+        told = json.dumps(recipe.as_dict(), sort_keys=True)
+        identity = " ".join([told, *self._given(filter(None, (str(recipe.data.corpus), recipe.model.init)))])
         return self._add(
             "train", corpus, f"{name}-{seed}", words, after, recipe=recipe, identity=identity, flag="--out"
         )
@@ -179,9 +181,10 @@ class _Planner:
                 return Step("given", f"{name}: corpus", source.absolute(), ())
         else:
             words = ["prepare", *(settings.prepare or [])]
-            paths = [Path(word) for word in words if Path(word).is_file()]
-            identity = " ".join([*words, *map(file_hash, paths)])
-            prepared = self._add("prepare", name, "corpus", [*words, "{out}"], [], identity=identity)
+            named = [Path(word) for word in words if Path(word).exists()]
+            inside = (file for path in named if path.is_dir() for file in sorted(path.rglob("*")) if file.is_file())
+            hashes = [file_hash(file) for file in (*filter(Path.is_file, named), *inside)]
+            prepared = self._add("prepare", name, "corpus", [*words, "{out}"], [], identity=" ".join([*words, *hashes]))
             if not settings.annotate:
                 return prepared
             source, before = prepared.output, [prepared]
@@ -197,6 +200,15 @@ class _Planner:
         words = ["discourse", "fit", str(data.output), "{out}", *self.grid.evaluation.classifier]
         return self._add("classifier", corpus, "classifier", words, [data])
 
+    def _given(self, names: Iterable[str]) -> Iterator[str]:
+        """Hashes of the corpora and models among these names that no step of the grid makes."""
+        for path in map(Path, names):
+            if path.is_dir() and not path.absolute().is_relative_to(self.out):
+                if path not in self.hashes:
+                    files = sorted([*path.glob("*.parquet"), *path.glob("*.safetensors")])
+                    self.hashes[path] = [file_hash(file) for file in files]
+                yield from self.hashes[path]
+
     def _add(
         self,
         kind: Kind,
@@ -211,7 +223,9 @@ class _Planner:
         flag: str | None = None,
     ) -> Step:
         """A step whose output is named by its content; the one that is there already, where there is one."""
-        content = json.dumps([kind, identity or list(words)]).replace(json.dumps(str(self.out))[1:-1], "")
+        content = json.dumps([kind, identity or [*words, *self._given(words)]]).replace(
+            json.dumps(str(self.out))[1:-1], ""
+        )
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         stem = "".join(letter if letter.isalnum() or letter in ".-_" else "_" for letter in label)
         output = self.out / kind / corpus / f"{stem}-{digest}{file}"

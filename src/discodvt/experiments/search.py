@@ -132,14 +132,20 @@ class Search:
             )
         return study
 
+    @cached_property
+    def failed(self) -> frozenset[int]:
+        """Trials that had failed before this process began: they are tried again, as new ones."""
+        return frozenset(each.number for each in self.study.get_trials(deepcopy=False) if "error" in each.user_attrs)
+
     def claim(self) -> "tuple[Trial, dict[str, Value], FileLock] | None":
         """A trial that was left unfinished, or a new one, with its values and its lock; None where all have theirs."""
-        study = self.study
+        study, _ = self.study, self.failed
         with self.lock:
             while (found := self._orphan() or self._new()) is not None:
                 trial, lock = found
                 values = self.space.suggest(trial)
-                earlier = [each for each in study.get_trials(deepcopy=False) if each.number < trial.number]
+                before = [each for each in study.get_trials(deepcopy=False) if each.number < trial.number]
+                earlier = [each for each in before if each.number not in self.failed]
                 twin = next((each.number for each in earlier if each.params == values), None)
                 if twin is None:
                     return trial, values, lock
@@ -167,7 +173,7 @@ class Search:
     def _new(self) -> "tuple[Trial, FileLock] | None":
         optuna = import_optuna()
         existing = [each for each in self.study.get_trials(deepcopy=False) if each.state.name != "WAITING"]
-        if len([each for each in existing if is_counted(each)]) >= self.trials:
+        if len([each for each in existing if is_counted(each) and each.number not in self.failed]) >= self.trials:
             return None
         seeds = np.random.SeedSequence([self.seed, len(existing)]).generate_state(1)
         self.study.sampler = optuna.samplers.TPESampler(seed=int(seeds[0]), n_startup_trials=5)

@@ -117,7 +117,7 @@ def open_study(directory: Path) -> StudyDirectory:
         raise BadRequest(f"{directory}: cannot be read ({error}); make the study again elsewhere") from None
     if _hash(content.values()) != facts["study"]:
         raise BadRequest(f"{directory}: its files were changed after `judge make`; make the study again elsewhere")
-    items = [Item(**json.loads(line)) for line in content[ITEMS].splitlines()]
+    items = [Item(**json.loads(line)) for line in content[ITEMS].split("\n")[:-1]]  # U+2028 in a text ends no line
     return StudyDirectory(
         path=directory,
         study=study_of(read_json(directory / RULES), str(directory / RULES)),
@@ -199,10 +199,9 @@ def _checks(
     for number in range(wanted):
         story = source[number % len(source)]
         text = shown(story.story, study.max_words)
-        spans = split_sentences(text)
-        if people is not None and len(spans) >= FEWEST_SENTENCES and (number % 2 == 0 or not tie):
-            sentences = [text[start:end].strip() for start, end in spans]
-            mixed = sentences
+        sentences = mixed = [text[start:end].strip() for start, end in split_sentences(text)]
+        told_apart = len(sentences) >= FEWEST_SENTENCES and len(set(sentences)) > 1
+        if people is not None and told_apart and (number % 2 == 0 or not tie):
             while mixed == sentences:
                 mixed = chance.sample(sentences, len(sentences))
             texts = [" ".join(sentences), " ".join(mixed)]
@@ -213,7 +212,8 @@ def _checks(
             yield Item(_id(chance), story.prompt or "", text, text), ItemKey("same", expected="tie")
         else:
             raise BadRequest(
-                f"{story.where}: fewer than {FEWEST_SENTENCES} sentences; give longer stories for checks, or allow ties"
+                f"{story.where}: fewer than {FEWEST_SENTENCES} sentences, or one again and again; "
+                "give longer stories for checks, or allow ties"
             )
 
 

@@ -3,7 +3,7 @@
 A judge's order follows from the seed of the study and the judge's number, so a judge who comes back, also after the
 server was stopped, goes on where he was. Sides: ours is first in half of each rival's items; judges with an even number
 see `first` on the left, the others on the right. A judge of all items so has each system on the left in half of them,
-and the judges of an item see both ways.
+and of the judges of an item those with even and odd numbers see it both ways.
 """
 
 import random

@@ -59,14 +59,22 @@ def discourse_section(
 
 def _accuracy(results: DiscourseResults, people: Mapping[str, Any]) -> Table:
     """Macro-accuracy by category and over all markers, beside always saying the most frequent one."""
-    columns = [Column(category, "higher") for category in (*CATEGORIES, ALL)]
     names = {category: f"accuracy-{category}" for category in CATEGORIES} | {ALL: "accuracy"}
+    other = [category for category, name in names.items() if not _comparable(results, name)]
+    columns = [Column(category, "none" if category in other else "higher") for category in names]
     blocks = _blocks(results, columns, names)
     blocks += [("", rows) for rows in [_constant(results.runs, columns, names)] if rows]
     held = {results.human: people} | {run.name: run.content for run in results.runs}
     counts = ", ".join(f"{name} {each['n_pairs']:,} in {each['stories']:,} stories" for name, each in held.items())
-    note = f"Mean over the markers of a category, in percent. Marker pairs: {counts}.{few_note(blocks)}"
+    unlike = f" Not ranked, since not all systems use the same markers: {', '.join(other)}." if other else ""
+    note = f"Mean over the markers of a category, in percent. Marker pairs: {counts}.{unlike}{few_note(blocks)}"
     return Table("accuracy", "Macro-accuracy by category", note, columns, blocks)
+
+
+def _comparable(results: DiscourseResults, name: str) -> bool:
+    """Whether a mean is over the same markers in all systems: who never writes a hard marker has it easier."""
+    held = (scores[name] for system, scores in results.scores.items() if system != results.human and name in scores)
+    return len({score["signature"].split("|")[0] for score in held}) <= 1
 
 
 def _constant(runs: Sequence[StageRun], columns: Sequence[Column], names: Mapping[str, str]) -> list[TableRow]:

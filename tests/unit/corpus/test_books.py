@@ -184,3 +184,16 @@ def test_windows_of_books_in_files(tmp_path: Path) -> None:
     assert "tail" not in Books(tmp_path).settings()  # a corpus of segments is the request it always was
     with pytest.raises(BadRequest, match="no column `name`; it has title, story; name one with `title_column`"):
         rows(Books(tmp_path / "books.jsonl", segment_length=20, tail=5, title_column="name"))
+
+
+@needs_bart
+def test_a_tokenizer_of_the_hub_is_fetched(tmp_path, monkeypatch):
+    asked = []
+
+    def download(name, revision=None, allow_patterns=()):
+        asked.append((name, *allow_patterns))
+        return str(BART)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    assert load_tokenizer(Path("facebook/bart-base")).encode("Hello world", add_special_tokens=False).tokens
+    assert asked == [("facebook/bart-base", "tokenizer.json", "vocab.json", "merges.txt")]

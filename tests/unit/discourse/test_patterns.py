@@ -18,6 +18,8 @@ CONNECTIVES = [
     ("He is still in the garden.", []),
     ("After she left, the dog barked.", ["after"]),
     ("They sang as they walked home.", ["as"]),
+    ("He ran as fast as he could.", []),
+    ("She ate as much as she wanted.", []),
     ("Before he could speak, the bear was gone.", ["before"]),
     ("She was hungry, so she ate an apple.", ["so"]),
     ("He opened the box, then he closed it again.", ["then"]),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from discodvt.errors import BadRequest
-from discodvt.evaluation.matching import match, read_story_lines
+from discodvt.evaluation.matching import match, prompts_of, read_story_lines
 
 
 def write(path: Path, *records: dict[str, object]) -> Path:
@@ -83,3 +83,10 @@ def test_an_id_twice_or_none_is_refused(tmp_path):
     nameless = read_story_lines(write(tmp_path / "n.jsonl", {"story": "x", "prompt": "p"}))
     with pytest.raises(BadRequest, match="`by` prompt"):
         match([nameless], twice[:1])
+
+
+def test_stories_with_blank_prompts_share_none(tmp_path):
+    given = [record("a", ""), record("b", " "), record("c", "p"), record("d", "p")]
+    prompts = prompts_of(read_story_lines(write(tmp_path / "s.jsonl", *given)))
+    assert len(set(prompts)) == 3
+    assert prompts[2:] == ["p", "p"]

@@ -1,6 +1,7 @@
 """Grids: what is shared, what is refused before the first step, what a plan costs, and what a failure leaves alone."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,26 @@ def test_a_wrong_grid_is_one_line_before_the_first_step(written, tmp_path, old, 
         planned(written(GRID.replace(old, new)), tmp_path / "out")
     assert said in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_other_stories_in_the_same_directory_are_another_grid(written, tmp_path):
+    def outputs(text: str) -> set[str]:
+        return {step.output.name for step in planned(written(text), tmp_path / "out").steps if step.kind != "given"}
+
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    write_tiny_stories(raw / "train.jsonl", 120)
+    prepared = GRID.replace('"STORIES"', f'"{raw}"')
+    given = re.sub("prepare = .*", f'corpus = "{tmp_path / "corpus"}"', GRID)
+    write_corpus(tmp_path / "corpus", train=20, valid=4)
+    before = outputs(prepared), outputs(given)
+    assert (outputs(prepared), outputs(given)) == before
+    write_tiny_stories(raw / "train.jsonl", 121)
+    write_corpus(tmp_path / "corpus", train=21, valid=4)
+    assert [first & second for first, second in zip(before, (outputs(prepared), outputs(given)), strict=True)] == [
+        set(),
+        set(),
+    ]
 
 
 def test_an_estimate_has_every_step_and_no_more_than_the_jobs_at_a_time(written, tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pipeline.toy_corpus import write_corpus
+from program import run
 
 from discodvt.errors import BadRequest
 from discodvt.experiments.search import Search
@@ -66,6 +67,21 @@ def test_a_trial_that_fails_is_named_and_the_rest_goes_on(tmp_path, short):
     assert "not a multiple" in failed[0].message
     states = [trial["state"] for trial in write_results(work)["trials"]]
     assert sorted(states) == ["complete", "complete", "complete", "fail"]
+
+
+def test_what_failed_is_tried_again_by_the_next_process(tmp_path, short):
+    corpus = tmp_path / "later"
+    options = ["search", PRETRAIN, "--trials", 2, "--out", tmp_path / "out", "--space", tmp_path / "space.toml"]
+    for setting in (*short, "run.steps=1", f"data.corpus={corpus}"):
+        options += ["--set", setting]
+    (tmp_path / "space.toml").write_text("[optimizer]\nlearning_rate = [1e-4, 3e-4]\n")
+    first = run(*options)
+    assert first.returncode == 1
+    assert "no trial was completed; trial 1: " in first.stderr.splitlines()[-1]
+    write_corpus(corpus, train=16, valid=4)
+    assert run(*options).returncode == 0
+    states = [trial["state"] for trial in json.loads((tmp_path / "out" / "search.json").read_text())["trials"]]
+    assert states == ["fail", "fail", "complete", "complete"]
 
 
 def test_a_study_of_another_space_and_files_that_are_none_are_refused(tmp_path, short):

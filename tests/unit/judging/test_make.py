@@ -46,6 +46,26 @@ def test_checks_look_like_items_and_have_a_right_answer(tmp_path: Path) -> None:
             assert sorted(_sentences(wrong)) == sorted(_sentences(right))
 
 
+def test_a_prompt_with_a_line_separator_is_one_item(tmp_path: Path) -> None:
+    file = write_study(tmp_path)
+    for name in (OURS, RIVAL):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text(path.read_text().replace("A prompt", "A\u2028prompt\x85"), encoding="utf-8")
+    make_study(file, tmp_path / "out")
+    study = open_study(tmp_path / "out")
+    assert len(study.pairs) == 12
+    assert all("\u2028" in study.items[item].prompt for item in study.pairs)
+
+
+def test_a_story_of_one_sentence_again_and_again_is_no_check_of_order(tmp_path: Path) -> None:
+    file = write_study(tmp_path)
+    line = json.dumps({"id": "s0", "prompt": "p", "story": "Go! Go! Go! Go! Go!"}) + "\n"
+    (tmp_path / "people.jsonl").write_text(line)
+    make_study(file, tmp_path / "out")
+    study = open_study(tmp_path / "out")
+    assert {study.key[id].kind for id in study.checks} == {"same"}
+
+
 def test_items_say_nothing_of_systems_and_their_order_nothing_either(tmp_path: Path) -> None:
     study = toy_study(tmp_path, systems=3)
     text = (study.path / "items.jsonl").read_text()

@@ -22,14 +22,14 @@ MARKERS = {
 
 
 def in_longer_connective(tree: "Tree", scheme: "Scheme", token: int) -> bool:
-    """so that, as if, as though, as long/soon as, if ... then, not only ... but also."""
+    """so that, as if, as though, as long/soon/fast as, if ... then, not only ... but also."""
     words, marker = tree.words, tree.words[token]
     following = words[token + 1] if token + 1 < len(tree) else ""
     before = words[max(token - 2, 0) : token]
     if marker == "so":
         return following in ("that", "as") and tree.deps[token + 1] in scheme.marks | {"fixed", "mwe"}
     if marker == "as":
-        return following in ("if", "though") or (list(before) in (["as", "long"], ["as", "soon"]))
+        return following in ("if", "though") or (before[:1] == ["as"] and tree.tags[token - 1][:2] in ("JJ", "RB"))
     if marker == "also":
         return "but" in before and "only" in words[:token]
     if marker == "then":

@@ -15,6 +15,7 @@ from discodvt.discourse.labels import CATEGORIES, MARKERS
 from discodvt.evaluation.comparison import Comparison, compare_metrics, fixed_folds
 from discodvt.evaluation.discourse.marker_pairs import PairedStory
 from discodvt.evaluation.intervals import make_resampler, replicate
+from discodvt.evaluation.matching import prompts_of
 from discodvt.evaluation.metric import Flags, Floats, Ints, Metric, PooledCounts, over_seeds, too_few
 from discodvt.evaluation.scores import Score, score
 
@@ -44,13 +45,7 @@ def count_markers(stories: Sequence[PairedStory], predicted: Ints) -> MarkerCoun
     total, right = np.zeros((2, len(stories), len(MARKERS)))
     np.add.at(total, (owner, marker), 1)
     np.add.at(right, (owner, marker), predicted == marker)
-    return MarkerCounts(total, right, prompts_of(stories))
-
-
-def prompts_of(stories: Sequence[PairedStory]) -> list[str] | None:
-    """The prompt of each story, where all have one."""
-    prompts = [story.record.prompt for story in stories if story.record.prompt is not None]
-    return prompts if len(prompts) == len(stories) else None
+    return MarkerCounts(total, right, prompts_of([story.record for story in stories]))
 
 
 def score_marker_counts(

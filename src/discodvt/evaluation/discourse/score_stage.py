@@ -21,12 +21,11 @@ from discodvt.evaluation.discourse.relation_scores import (
     accuracy_scores,
     compare_marker_counts,
     count_markers,
-    prompts_of,
     score_marker_counts,
 )
 from discodvt.evaluation.evaluate_files import hash_of, trainings
 from discodvt.evaluation.intervals import make_resampler, need_spread
-from discodvt.evaluation.matching import Match, match, reference_file
+from discodvt.evaluation.matching import Match, match, prompts_of, reference_file
 from discodvt.evaluation.scores import Score
 from discodvt.resumable import read_json
 
@@ -65,7 +64,10 @@ def score_files(
             read = read_paired(path, split=split, parser=parser, progress=progress)
             if not any(story.pairs for story in read):
                 raise BadRequest(f"{path}: no marker pairs in its {len(read)} stories; give longer {role}")
-            need_spread(make_resampler(len(read), prompts_of(read), resamples=resamples, seed=seed), path)
+            need_spread(
+                make_resampler(len(read), prompts_of([story.record for story in read]), resamples=resamples, seed=seed),
+                path,
+            )
             stories[role].append(read)
         most_frequent = MARKERS.index(manifest["facts"]["most_frequent"])
         return _results(stories, classifier, settings, most_frequent)

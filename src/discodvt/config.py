@@ -253,6 +253,10 @@ class Run(Section):
     epochs: float | None = Field(default=None, gt=0)
     precision: Literal["auto", "float32", "bf16"] = Field(default="auto", description="auto: bf16 where a GPU has it")
     gradient_checkpointing: bool = False
+    torch_compile: bool = Field(default=False, description="Compile transformer layers: faster after a minute's start")
+    attn_implementation: Literal["sdpa", "eager"] = Field(
+        default="sdpa", description="As of transformers; on CPUs with AMX eager is faster in bf16"
+    )
     fsdp: bool = Field(default=False, description="Weights and optimizer cut over the processes (FSDP 2)")
     save_every_steps: int = Field(default=1000, ge=1)
     log_every_steps: int = Field(default=10, ge=1)

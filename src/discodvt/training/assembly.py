@@ -15,11 +15,12 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
 from pydantic import Field, model_validator
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from discodvt.artefacts import MANIFEST, StageFacts, read_manifest
 from discodvt.checkpoints import Checkpoint, open_tokenizer
-from discodvt.config import Backbone, Card, Data, Location, LoopSettings, NewBackbone, Tokenizer, Writing
+from discodvt.config import Backbone, Card, Data, Location, LoopSettings, NewBackbone, Run, Tokenizer, Writing
 from discodvt.corpus import read_examples, split_files
 from discodvt.data.batches import Order
 from discodvt.data.subwords import Symbols, adding_a_space, train_tokenizer
@@ -136,8 +137,9 @@ class Recipe(LoopSettings):
         values = self.model_dump(mode="json", exclude={"out"})
         if self.data.tokens is None:
             del values["data"]["tokens"]  # a run without is the request it always was
-        if not self.run.fsdp:
-            del values["run"]["fsdp"]
+        for key in ("fsdp", "torch_compile", "attn_implementation"):  # a run without is the request it always was
+            if getattr(self.run, key) == Run.model_fields[key].default:
+                del values["run"][key]
         return values
 
     def value(self, key: str) -> Any:
@@ -172,8 +174,7 @@ class Recipe(LoopSettings):
         stage = self.build(Corpus(text.tokenizer, text.settings.symbols, train, valid), site)
         stage.notes += self._cuts(train)
         self.keep_lengths(stage)
-        if self.run.gradient_checkpointing:
-            stage.objective.model.gradient_checkpointing_enable()
+        set_up_layers(stage.objective, self.run)
         return stage
 
     def splits(self) -> dict[str, Path]:
@@ -264,6 +265,24 @@ class Recipe(LoopSettings):
             lengths["min_new_tokens"] = self.writing.min_tokens
         for name, value in lengths.items():
             setattr((stage.around or stage.objective.model).generation_config, name, value)
+
+
+def set_up_layers(objective: Objective, run: Run) -> None:
+    """Transformer layers of all parts as `run` wants them computed; what they compute stays."""
+    if run.gradient_checkpointing:
+        objective.model.gradient_checkpointing_enable()
+    for module in objective.modules():
+        if isinstance(module, PreTrainedModel) and run.attn_implementation != "sdpa":
+            module.set_attn_implementation(run.attn_implementation)
+    if run.torch_compile:
+        try:
+            torch.compile(torch.neg)(torch.ones(1))
+        except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
+            raise BadRequest(f"run.torch_compile: PyTorch cannot compile on this machine ({reason})") from None
+        for module in objective.modules():
+            if isinstance(module, GradientCheckpointingLayer):  # what transformers calls a layer
+                module.compile(dynamic=True)
 
 
 class FromScratch(Recipe):

@@ -8,11 +8,13 @@ import torch
 from tiny_bart import tiny_bart
 from transformers import BartForConditionalGeneration
 
+from discodvt.config import Run
 from discodvt.data.batches import Batch
 from discodvt.data.subwords import Symbols
 from discodvt.data.tokens import Ragged, Tokens
+from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
-from discodvt.training.assembly import Corpus
+from discodvt.training.assembly import Corpus, set_up_layers
 from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed, WeakPlans
 from discodvt.training.loop import without_gradient
 from discodvt.training.stages import Objective
@@ -210,3 +212,34 @@ def test_gradient_checkpointing_changes_no_gradient():
         gradients.append([parameter.grad for parameter in stage.parameters()])
     for plain, saved in zip(*gradients, strict=True):
         torch.testing.assert_close(saved, plain)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"attn_implementation": "eager"}, {"torch_compile": True}], ids=["eager", "compiled"]
+)
+@pytest.mark.filterwarnings("ignore")  # of PyTorch about itself
+def test_layers_computed_otherwise_compute_the_same(settings):
+    found = []
+    for run in (Run(), Run(**settings)):
+        stage = latent_objective()
+        try:
+            set_up_layers(stage, run)
+        except BadRequest as error:
+            pytest.skip(str(error))
+        story = torch.arange(3, 23).repeat(2, 1)
+        latent = stage.model.read(story, story > 4, temperature=0.5).latent
+        latent.square().sum().backward()
+        found.append([latent, *(parameter.grad for parameter in stage.model.posterior.parameters())])
+    for plain, other in zip(*found, strict=True):
+        torch.testing.assert_close(other, plain, rtol=1e-4, atol=1e-5)
+
+
+def test_without_a_compiler_layers_are_not_compiled(monkeypatch):
+    def compile(_: object) -> None:
+        raise RuntimeError("InvalidCxxCompiler: No working C++ compiler found\n\nset this and that")
+
+    monkeypatch.setattr(torch, "compile", compile)
+    with pytest.raises(
+        BadRequest, match=r"^run.torch_compile: .* \(InvalidCxxCompiler: No working C\+\+ compiler found\)$"
+    ):
+        set_up_layers(latent_objective(), Run(torch_compile=True))

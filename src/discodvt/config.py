@@ -200,6 +200,9 @@ class Optimizer(Section):
     backbone_rate: float = Field(
         default=1.0, gt=0, description="Learning rate of the backbone's weights over that of new ones"
     )
+    posterior_rate: float | None = Field(
+        default=None, gt=0, description="The same for the posterior, which learns to read both ways; none: as the rest"
+    )
 
 
 class ConstantRate(Optimizer):

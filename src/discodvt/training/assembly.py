@@ -140,6 +140,8 @@ class Recipe(LoopSettings):
         for key in ("fsdp", "torch_compile", "attn_implementation"):  # a run without is the request it always was
             if getattr(self.run, key) == Run.model_fields[key].default:
                 del values["run"][key]
+        if self.optimizer.posterior_rate is None:
+            del values["optimizer"]["posterior_rate"]
         return values
 
     def value(self, key: str) -> Any:

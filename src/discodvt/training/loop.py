@@ -16,7 +16,7 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
-from discodvt.config import LoopSettings
+from discodvt.config import LoopSettings, Optimizer
 from discodvt.errors import WorkFailed
 from discodvt.stored_weights import is_lora
 from discodvt.training.outputs import Checkpoints, Journal
@@ -70,7 +70,7 @@ class Loop:
         """Train from where `progress` stands to the end."""
         objective, settings = self.stage.objective, self.settings.optimizer
         optimizer = torch.optim.AdamW(
-            _groups(objective, backbone_rate=settings.backbone_rate),
+            _groups(objective, settings),
             lr=settings.learning_rate,
             betas=(settings.beta1, settings.beta2),
             eps=settings.eps,
@@ -242,14 +242,16 @@ class Loop:
         )
 
 
-def _groups(objective: Objective, *, backbone_rate: float) -> list[dict[str, Any]]:
-    """What is trained, the backbone's weights apart where their learning rate is another; `rate` is relative."""
-    prefixes = tuple(f"model.{part}." for part in objective.backbone_parts) if backbone_rate != 1 else ()
+def _groups(objective: Objective, settings: Optimizer) -> list[dict[str, Any]]:
+    """What is trained, by its learning rate relative to that of new weights (`rate`)."""
+    rates = {f"model.{part}.": settings.backbone_rate for part in objective.backbone_parts}
+    if settings.posterior_rate is not None and "model.posterior." in rates:
+        rates["model.posterior."] = settings.posterior_rate
     groups: dict[float, list[nn.Parameter]] = {}
     for name, parameter in objective.named_parameters():
         if parameter.requires_grad:
-            old = name.startswith(prefixes) and not is_lora(name)
-            groups.setdefault(backbone_rate if old else 1.0, []).append(parameter)
+            old = () if is_lora(name) else (rate for prefix, rate in rates.items() if name.startswith(prefix))
+            groups.setdefault(next(iter(old), 1.0), []).append(parameter)
     return [{"params": parameters, "rate": rate} for rate, parameters in groups.items()]
 
 

@@ -147,8 +147,8 @@ def test_given_plans_and_plans_taken_from_files(run, tmp_path):
 def test_plan_view_page_and_a_model_without_plans(run, tmp_path):
     code, out, err = run(PROMPTS[2], "--show-plan", "--plan", "3 11", "--html", tmp_path / "page.html", *SHORT)
     assert code == 0, err
-    assert out.startswith("The fox's hat\n\n[  3] ")
-    assert "\n[ 11] " in out
+    assert out.startswith("The fox's hat\n\n[3] ")
+    assert "[11] " in out
     assert "2 codes · " in out
     assert 'data-tip="code 11"' in (tmp_path / "page.html").read_text(encoding="utf-8")
     code, out, err = run(PROMPTS[2], "--show-plan", *SHORT, model="bart")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from rich.cells import cell_len, chop_cells
 from rich.columns import Columns
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
@@ -107,7 +108,7 @@ def heading(prompt: str) -> Text:
 
 
 class PlanView:
-    """The story row by row, each code beside its text; `[ 12] text` where the console has no colors."""
+    """The story as running text, each code before the words it governs; `[12] text` where the console has no colors."""
 
     def __init__(self, record: Story) -> None:
         self.record = record
@@ -115,31 +116,34 @@ class PlanView:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield heading(self.record.prompt)
         yield Text()
-        yield from _lines(plan_rows(self.record.text, self.record.segments), console, options.max_width)
+        lines = PlanLines(console, options.max_width)
+        yield from lines.add(plan_rows(self.record.text, self.record.segments))
+        yield from lines.rest()
         yield from _ending(self.record)
 
 
 class LivePlan:
-    """The same while the story is written: a row is printed as soon as nothing that follows can change it."""
+    """The same while the story is written: a line is printed as soon as nothing that follows can change it."""
 
     def __init__(self, console: Console, prompt: str) -> None:
         self._console = console
-        self._printed = 0  # rows
+        self._lines = PlanLines(console, console.width)
+        self._added = 0  # rows
         console.print(heading(prompt), end="\n\n")
 
     def grow(self, text: str, segments: Segments) -> None:
         """Text so far: its last segment grows, and decides where the row before it ends."""
-        self._print_rows(list(plan_rows(text, segments))[:-2])
+        self._print(list(plan_rows(text, segments))[:-2])
 
     def end(self, record: Story) -> None:
-        self._print_rows(list(plan_rows(record.text, record.segments)))
-        for line in _ending(record):
+        self._print(list(plan_rows(record.text, record.segments)))
+        for line in (*self._lines.rest(), *_ending(record)):
             self._console.print(line)
 
-    def _print_rows(self, rows: Sequence[PlanRow]) -> None:
-        for line in _lines(rows[self._printed :], self._console, self._console.width):
+    def _print(self, rows: Sequence[PlanRow]) -> None:
+        for line in self._lines.add(rows[self._added :]):
             self._console.print(line)
-        self._printed = max(self._printed, len(rows))
+        self._added = max(self._added, len(rows))
 
 
 def plan_rows(story: str, segments: Segments) -> Iterator[PlanRow]:
@@ -153,17 +157,52 @@ def plan_rows(story: str, segments: Segments) -> Iterator[PlanRow]:
         while 0 < whole < limit and not (story[whole].isspace() or story[whole - 1].isspace()):
             whole += 1
         end = end if whole == limit else whole  # never all the text of the next code
-        yield code if code >= 0 else None, story[at:end].strip()
+        yield code if code >= 0 else None, story[at:end]
         at = end
 
 
-def _lines(rows: Iterable[PlanRow], console: Console, width: int) -> Iterator[Text]:
-    """Rows as lines that fit the width, each code beside its first."""
-    colored = console.color_system is not None and not console.no_color
-    for code, piece in rows:
-        for number, line in enumerate(Text(printable(piece)).wrap(console, width - 2 - len(_label(code)))):
-            label = _label(code if number == 0 else None)
-            yield _tinted(code, label, line.plain) if colored else Text(f"{label} {line.plain}".rstrip())
+class PlanLines:
+    """Rows of a plan set as lines that fit a width, broken between words; a number stays with the word it precedes."""
+
+    def __init__(self, console: Console, width: int) -> None:
+        self._colored = console.color_system is not None and not console.no_color
+        self._width = width
+        self._line = Text()
+
+    def add(self, rows: Iterable[PlanRow]) -> Iterator[Text]:
+        """The lines that are full."""
+        for code, piece in rows:
+            label = "" if code is None else str(code)
+            for number, paragraph in enumerate(printable(piece).split("\n")):
+                if number:
+                    yield from self._broken()
+                for word in paragraph.split() or ([""] if label and not number else []):
+                    for part in chop_cells(word, max(NARROWEST, self._width - len(label) - 3)) or [""]:
+                        yield from self._put(code, label, part)
+                        label = ""
+
+    def rest(self) -> Iterator[Text]:
+        """The line that is not full."""
+        if self._line:
+            yield from self._broken()
+
+    def _put(self, code: int | None, label: str, word: str) -> Iterator[Text]:
+        """A word, after its code where it is the first of it."""
+        number = f" {label} " if self._colored else f"[{label}]"
+        parts = [number, word] if label and word else [number] if label else [word]
+        if self._line and self._line.cell_len + 1 + cell_len(" ".join(parts)) > self._width:
+            yield from self._broken()
+        tinted = f"{INK_ON_TINT} on {tint(code)}" if self._colored and code is not None else ""
+        if self._line:
+            self._line.append(" ", "" if label else tinted)
+        if label:
+            self._line.append(number, f"bold {INK_ON_TINT} on {tint(code or 0, lightness=0.7)}" if tinted else "")
+        if word:
+            self._line.append(f" {word}" if label else word, tinted)
+
+    def _broken(self) -> Iterator[Text]:
+        line, self._line = self._line, Text()
+        yield line
 
 
 def _ending(record: Story) -> Iterator[Text]:
@@ -172,19 +211,6 @@ def _ending(record: Story) -> Iterator[Text]:
         yield Text(printable(record.text))
     yield Text()
     yield Text(summary(record), style="dim")
-
-
-def _label(code: int | None) -> str:
-    return "     " if code is None else f"[{code:>3}]"
-
-
-def _tinted(code: int | None, label: str, text: str) -> Text:
-    if code is None or not (text or label.strip()):
-        return Text(f"{label} {text}")
-    number = label.translate({ord("["): " ", ord("]"): " "})
-    return Text.assemble(
-        (number, f"bold {INK_ON_TINT} on {tint(code, lightness=0.7)}"), (f" {text} ", f"{INK_ON_TINT} on {tint(code)}")
-    )
 
 
 def summary(record: Story) -> str:

@@ -123,6 +123,18 @@ def test_two_systems_are_compared_over_the_markers_both_have():
     assert compared["share-temporal"].difference == -0.5
 
 
+def test_systems_that_share_no_marker_have_no_accuracy_and_all_other_scores():
+    """The mean over no marker at all ended `discourse score --against`, and scores of two seeds, in a traceback."""
+    ours = count_markers(stories("and", count=20), predicted("and", count=20))
+    theirs = count_markers(stories("so", count=20), predicted("so", count=20))
+    compared = compare_marker_counts([ours], [theirs], ours, resamples=50, seed=0)
+    seeds = score_marker_counts([ours, theirs], ours, resamples=50, seed=0)
+    for found in (compared, seeds):
+        assert not any(name.startswith("accuracy") for name in found)
+        assert {"share-causal", "entropy", "KL"} <= found.keys()
+    assert compared["share-causal"].difference == -1.0
+
+
 def test_an_accuracy_of_too_few_pairs_is_not_tested():
     few, enough = (
         compare_marker_counts(

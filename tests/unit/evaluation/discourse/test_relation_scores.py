@@ -107,6 +107,13 @@ def test_every_score_has_interval_count_and_signature():
     assert scores["accuracy"].value == pytest.approx(2 / 3)
 
 
+def test_a_resample_without_a_marker_takes_its_accuracy_over_all_stories():
+    told = [*stories("and", count=19), *stories("and", "so")]
+    counted = count_markers(told, predicted(*["and"] * 20, "so"))
+    scores = score_marker_counts([counted], counted, resamples=100, seed=0)
+    assert {name: scores[name].low for name in ("accuracy", "accuracy-so")} == {"accuracy": 1, "accuracy-so": 1}
+
+
 def test_one_story_has_scores_but_no_interval():
     counted = count_markers(stories("and", "so"), predicted("and", "and"))
     scores = score_marker_counts([counted], counted, resamples=100, seed=0)

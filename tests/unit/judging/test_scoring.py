@@ -78,7 +78,7 @@ def test_two_of_three_decide_whatever_side_they_saw(tmp_path: Path) -> None:
 def test_splits_are_ties_open_items_are_left_out_and_kappa_is_over_items_with_all_votes(tmp_path: Path) -> None:
     """Items with votes (win, lose, tie): 6 of (3, 0, 0), one of (1, 1, 1), one of (2, 0, 0), one of (1, 1, 0)."""
     study = toy_study(tmp_path)
-    votes = {item: ("wins", "wins", "wins") for item in study.pairs[:6]}
+    votes = dict.fromkeys(study.pairs[:6], ("wins", "wins", "wins"))
     votes |= dict(zip(study.pairs[6:9], [("wins", "loses", "tie"), ("wins", "wins"), ("wins", "loses")], strict=True))
     verdicts = {"wins": wins, "loses": loses, "tie": lambda *_: "tie"}
     answers = [

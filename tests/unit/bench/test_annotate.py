@@ -23,7 +23,7 @@ def test_memory_is_not_measured_where_the_system_does_not_say(monkeypatch: pytes
 @pytest.mark.parametrize("busy", [0.0, 1.5])
 def test_rows_of_the_annotate_bench(monkeypatch: pytest.MonkeyPatch, busy: float) -> None:
     """Beside the work of others the clock is not believed."""
-    monkeypatch.setattr(annotate, "_annotate", lambda corpus, *, workers: 2.0 + 0 * sum(range(10**6)))
+    monkeypatch.setattr(annotate, "_annotate", lambda corpus, *, workers: 2.0 + 0 * sum(range(4 * 10**6)))
     monkeypatch.setattr(OtherWork, "cores", lambda self: busy)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     overhead, cpu, clock, memory = annotate.bench_annotate(rounds=1, scale=0.001)

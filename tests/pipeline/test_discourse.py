@@ -162,6 +162,17 @@ def test_two_systems_on_the_same_prompts_are_compared(corpus, classifier):
     assert found["comparison"]["accuracy"]["difference"] == 0
 
 
+def test_the_baseline_of_several_seeds_is_over_the_markers_their_accuracy_is_over(corpus, classifier, tmp_path):
+    rows = [story(number) for number in range(72, 84)]
+    for row in rows:
+        row["relations"] = ["unknown" if "before" in label else label for label in row["relations"]]
+    write_rows(tmp_path / "other.parquet", rows, ANNOTATED_SCHEMA)
+    found = score_files([corpus / "test.parquet", tmp_path / "other.parquet"], corpus, classifier, resamples=20)
+    assert "macro-accuracy:so+because+and|" in found["scores"]["accuracy"]["signature"]
+    assert found["baseline"]["scores"].keys() == {name for name in found["names"] if name.startswith("accuracy")}
+    assert found["baseline"]["scores"]["accuracy"] == pytest.approx(1 / 3)
+
+
 def test_wrong_requests_end_in_one_clear_line(corpus, classifier, tmp_path):
     plain = tmp_path / "plain"
     plain.mkdir()

@@ -98,6 +98,28 @@ def test_a_part_of_the_runs_gives_a_part_of_the_report(tmp_path: Path) -> None:
     assert told["systems"] == ["d"]
 
 
+def test_tables_of_one_name_are_all_written(tmp_path: Path) -> None:
+    """The later one took the place of the earlier one: names that differ in a sign only, systems not reported."""
+    ours, other, third, references = (stories(tmp_path / f"{seed}.jsonl", seed) for seed in (1, 2, 3, 4))
+    folder = tmp_path / "further"
+    folder.mkdir()
+    namesake = stories(folder / "2.jsonl", 5)
+    for name, against in {"a": other, "b": third, "c": namesake}.items():
+        evaluate_files(ours, references, out=tmp_path / name, against=against, resamples=2)
+    for name in ("s1", "s2"):
+        study_run(tmp_path / name)
+    given = {"A": ("a", "b", "c"), "BART LM": ("s1",), "bart-lm": ("s2",)}
+    runs = [f"{system}={tmp_path / name}" for system, names in given.items() for name in names]
+    facts = write_report(runs, tmp_path / "out")
+    compared = ["compare-paper-A-2_jsonl", "compare-paper-A-3_jsonl", "compare-paper-A-2_jsonl-2"]
+    dictionaries = ["dictionary-BART_LM", "dictionary-bart_lm-2"]
+    assert facts["tables"] == ["main", *compared, "codes", *dictionaries]
+    assert {path.stem for path in (tmp_path / "out" / "tables").iterdir()} == set(facts["tables"])
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "A against 3.jsonl" in page
+    assert all(f'id="table-{name}"' in page for name in facts["tables"])
+
+
 def test_one_story_is_reported_without_an_interval(tmp_path: Path) -> None:
     one, other = (stories(tmp_path / f"{seed}.jsonl", seed, count=1) for seed in (1, 2))
     evaluate_files(one, other, out=tmp_path / "scores", resamples=0)
@@ -117,6 +139,9 @@ def test_wrong_requests_end_in_one_line_and_exit_code_2(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "manifest.json").write_text("{")
+    for name, content in {"listed": "[]", "foreign": '{"name": "web page"}'}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text(content)
     measure_run(tmp_path / "m1")
     measure_run(tmp_path / "m2")
     discourse_run(tmp_path / "d1", shift=0.1)
@@ -125,6 +150,8 @@ def test_wrong_requests_end_in_one_line_and_exit_code_2(tmp_path: Path) -> None:
         (["none"], "none: no such directory"),
         (["empty"], "no manifest.json; not made by discodvt"),
         (["torn"], "not readable as JSON"),
+        (["listed"], "not readable as JSON"),
+        (["foreign"], "foreign: its manifest.json is not of discodvt; a report is made of `evaluate`"),
         (["corpus"], "made by `prepare`; a report is made of `evaluate`"),
         (["a", "b"], "scored against other references than"),
         (["a", "code"], "`look_back` differs"),

@@ -106,7 +106,7 @@ def scale(
 ) -> None:
     """Annotation and writing from 1,000 stories to 20,000, by one worker and two, beside the simulator's figures."""
     if project is not None:
-        _project(project, workers, as_json=json)
+        _project(stage, project, workers, as_json=json)
         return
     if ray:
         from discodvt.bench.scale_ray import bench_ray
@@ -119,14 +119,15 @@ def scale(
     _report("scale", bench_scale(model, scale=scale, stages=stages), as_json=json)
 
 
-def _project(stories: int, workers: int, *, as_json: bool) -> None:
+def _project(stage: str | None, stories: int, workers: int, *, as_json: bool) -> None:
     from dataclasses import asdict
 
     from rich.table import Table
 
     from discodvt.bench import scale_model
 
-    found = [scale_model.project(stage, stories=stories, workers=workers) for stage in scale_model.MEASURED]
+    stages = scale_model.MEASURED if stage is None else (stage,)
+    found = [scale_model.project(each, stories=stories, workers=workers) for each in stages]
     if as_json:
         print_json([asdict(each) for each in found])
         return

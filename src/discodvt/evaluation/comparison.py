@@ -4,7 +4,7 @@ Both systems take the same resamples, so each resample gives a difference: their
 resamples whose deviation from the mean difference reaches the difference found (paired bootstrap, Koehn 2004, by the
 shift method of Riezler & Maxwell 2005; random halves for pooled scores). Beside it the paper's t-test with its stars
 (* below 0.05, ** below 0.01): paired over stories where a story has a score of its own, those of one prompt averaged
-first since they are not independent, else over ten fixed folds of prompts. Of systems of several trainings
+first since they are not independent, else over ten folds. Of systems of several trainings
 (`compare_seeds`) the t-test takes means over trainings; only the intervals and p of the resamples know their spread.
 """
 
@@ -147,7 +147,8 @@ def _paired_scores(ours: Metric, theirs: Metric, resampler: Resampler, folds: We
 
 
 def fixed_folds(resampler: Resampler, prompts: Sequence[str] | None) -> Weights | None:
-    """Which stories each of the ten folds holds [folds, N]; prompts go round by their hash, so folds never change."""
+    """Which stories each of the ten folds holds [folds, N]: prompts in turn, in the order of their hashes, or else
+    stories as they come."""
     if resampler.units < FOLDS:
         return None
     turn = np.arange(resampler.units)

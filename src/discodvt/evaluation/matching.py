@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from discodvt.corpus.formats import json_object, read_lines
+from discodvt.corpus.preparation import replace_surrogates
 from discodvt.corpus.records import read_examples, split_files
 from discodvt.errors import BadRequest
 
@@ -148,6 +149,7 @@ def _jsonl(path: Path) -> Iterator[StoryLine]:
             continue
         record = json_object(line.content, where)
         fields: dict[str, Any] = {name: record.get(name) for name in ("id", "prompt", "story", "finish")}
+        fields |= {name: replace_surrogates(value) for name, value in fields.items() if isinstance(value, str)}
         wrong = [name for name, value in fields.items() if not isinstance(value, str | None)]
         if wrong:
             raise BadRequest(f"{where}: {wrong[0]} is not a string")
@@ -164,6 +166,8 @@ def _parquet(path: Path) -> Iterator[StoryLine]:
 
 def _plan(where: str, codes: Any) -> tuple[int, ...] | None:
     """The codes a story was written from; None where it had no plan."""
-    if codes is not None and not (isinstance(codes, list) and all(type(code) is int and code >= 0 for code in codes)):
+    if codes is not None and not (
+        isinstance(codes, list) and all(type(code) is int and 0 <= code < 2**31 for code in codes)
+    ):
         raise BadRequest(f"{where}: plan is not a list of codes")
     return tuple(codes) if codes else None

@@ -65,13 +65,16 @@ class GrowingFile:
         self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab", buffering=0)
 
     def append(self, records: Iterable[Answer | Judge], *, sync: bool = True) -> None:
-        """Add lines, all of them or, when the disk is full, none that counts."""
-        text = "".join(json.dumps(asdict(record), ensure_ascii=False) + "\n" for record in records)
+        """Add lines, all of them or, when the disk is full, none."""
+        left = "".join(json.dumps(asdict(record), ensure_ascii=False) + "\n" for record in records).encode()
+        before = os.fstat(self._file.fileno()).st_size
         try:
-            self._file.write(text.encode())
+            while left:  # a disk that fills up takes a part, and says so only of the rest
+                left = left[self._file.write(left) :]
             if sync:
                 os.fsync(self._file.fileno())
         except OSError as error:
+            self._file.truncate(before)
             raise WorkFailed(f"{self.path}: not written ({error.strerror})") from None
 
     def close(self) -> None:

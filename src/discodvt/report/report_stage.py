@@ -1,6 +1,8 @@
 """The report stage: runs in; `report.html`, `tables/` (Markdown, LaTeX, CSV) and `figures/` (SVG, PDF) out."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from discodvt.report.discourse_section import discourse_section
 from discodvt.report.drawing import Drawing
 from discodvt.report.example_section import example_section
 from discodvt.report.human_section import human_section
-from discodvt.report.pages import ReportSection, report_page
+from discodvt.report.pages import Part, ReportSection, report_page
 from discodvt.report.score_cells import Dataset, check_scale
 from discodvt.report.score_sections import comparison_section, score_sections
 from discodvt.report.systems import ReportedSystem, read_runs
@@ -45,7 +47,7 @@ def write_report(
     inputs = [run.directory / MANIFEST for system in systems for run in system.runs]
     with open_stage(out, "report", config=config, inputs=inputs, overwrite=overwrite) as stage:
         if not stage.complete:
-            sections = [*_sections(systems, paper, examples), *more]
+            sections = _named_apart([*_sections(systems, paper, examples), *more])
             parts = [part for section in sections for part in section.parts]
             tables = [part for part in parts if isinstance(part, Table)]
             figures = [part for part in parts if isinstance(part, Drawing)]
@@ -83,6 +85,24 @@ def _sections(systems: Sequence[ReportedSystem], paper: Dataset | None, examples
         example_section(systems, count=examples),
     )
     yield from (section for section in found if section is not None)
+
+
+def _named_apart(sections: Sequence[ReportSection]) -> list[ReportSection]:
+    """The sections, a number after a table's name where an earlier table has it: names are those of files.
+
+    `BART-LM` and `BART LM` give one name, and so do two comparisons with systems that are not reported.
+    """
+    taken: set[str] = set()
+
+    def apart(part: Part) -> Part:
+        if not isinstance(part, Table):
+            return part
+        numbered = (f"{part.name}-{number}" for number in count(2))
+        name = next(name for name in chain([part.name], numbered) if name.lower() not in taken)
+        taken.add(name.lower())
+        return replace(part, name=name)
+
+    return [replace(section, parts=[apart(part) for part in section.parts]) for section in sections]
 
 
 def _facts(systems: Sequence[ReportedSystem]) -> str:

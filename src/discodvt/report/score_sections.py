@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from discodvt.evaluation.scores import Mode
@@ -144,9 +145,13 @@ def comparison_section(systems: Sequence[ReportedSystem]) -> ReportSection | Non
 
 
 def _other(run: StageRun, systems: Sequence[ReportedSystem]) -> str:
-    """The name of the system a run was compared with, where it is among those reported."""
-    unnamed = "the references" if run.compared_with_references else "another system"
-    return next((system.name for system in systems if run.files["against"] in system.story_files), unnamed)
+    """The name of the system a run was compared with; where it is not among those reported, of its file."""
+    against = run.files["against"]
+    reported = [system.name for system in systems if against in system.story_files]
+    if run.compared_with_references:
+        reported.append("the references")
+    files = [Path(name).name for name, hashed in run.manifest.get("inputs", {}).items() if hashed == against]
+    return next(iter(reported + files), "another system")
 
 
 def _comparison_table(run: StageRun, other: str) -> Table:

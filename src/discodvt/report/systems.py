@@ -14,6 +14,7 @@ from discodvt.artefacts import MANIFEST, read_manifest
 from discodvt.errors import BadRequest
 from discodvt.evaluation.evaluate_files import PAIRS, SCORES
 from discodvt.evaluation.scores import Mode
+from discodvt.resumable import read_json
 from discodvt.storage import locate
 
 WITHOUT = " w/o "
@@ -130,21 +131,16 @@ def _read(request: str) -> StageRun:
     if not name.strip() or not path:
         raise BadRequest(f"{request!r}: expected DIR or NAME=DIR")
     directory = locate(path)
-    manifest = _json(directory / MANIFEST) if (directory / MANIFEST).is_file() else read_manifest(directory)
-    if manifest["stage"] not in CONTENTS:
-        expected = ", ".join(f"`{stage}`" for stage in CONTENTS)
-        raise BadRequest(f"{directory}: made by `{manifest['stage']}`; a report is made of {expected}")
-    return StageRun(name.strip(), directory, manifest, _json(directory / CONTENTS[manifest["stage"]]))
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BadRequest(f"{path}: missing, although its manifest is there; run its command again") from None
-    except ValueError:
-        raise BadRequest(f"{path}: not readable as JSON; run its command again with `overwrite`", "overwrite") from None
-    return content
+    manifest = read_manifest(directory)
+    stage = manifest.get("stage")
+    if stage not in CONTENTS:
+        expected = ", ".join(f"`{each}`" for each in CONTENTS)
+        made = f"made by `{stage}`" if stage else f"its {MANIFEST} is not of discodvt"
+        raise BadRequest(f"{directory}: {made}; a report is made of {expected}")
+    content = directory / CONTENTS[stage]
+    if not content.is_file():
+        raise BadRequest(f"{content}: missing, although its manifest is there; run its command again")
+    return StageRun(name.strip(), directory, manifest, read_json(content))
 
 
 def _check_place(system: ReportedSystem, run: StageRun) -> None:

@@ -1,11 +1,13 @@
 """The simulator against closed forms, and the rows of the bench against runs whose costs are known."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from discodvt.bench import scale, scale_model
 from discodvt.bench.scale_model import MeasuredStage, Prices, StageRates, project, simulate
+from discodvt.cli.bench import scale as scale_command
 
 RATES = StageRates(driver_start=5.0, worker_start=3.0, story=0.01, shard=0.001, join=0.0001, stories_per_shard=50)
 
@@ -86,3 +88,8 @@ def test_the_tables_of_the_page_are_those_of_the_model() -> None:
     ]
     for row in scale_model.projection_table(rows):
         assert f"| {' | '.join(row)} |" in page
+
+
+def test_a_projection_is_of_the_stage_asked_for(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    scale_command(project=10, stage="annotate", json=True)
+    assert [each["stage"] for each in json.loads(capfdbinary.readouterr().out)] == ["annotate"]

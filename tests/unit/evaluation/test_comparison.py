@@ -9,8 +9,10 @@ from scipy.stats import ttest_rel
 from discodvt.errors import BadRequest
 from discodvt.evaluation import compare, evaluate
 from discodvt.evaluation.comparison import compare_metrics, paired_t_test
-from discodvt.evaluation.intervals import make_resampler
+from discodvt.evaluation.intervals import make_resampler, replicate
 from discodvt.evaluation.metric import StoryMean
+from discodvt.evaluation.metrics.distinct import distinct
+from discodvt.evaluation.scores import read_systems
 
 
 def texts(count: int, *, seed: int, words: int = 200, length: int = 60) -> list[list[str]]:
@@ -59,6 +61,7 @@ def test_distinct_of_a_handful_of_ngrams_says_too_few_and_is_not_tested():
     assert (few.p_bootstrap, few.p_t_test, few.t_test, few.stars) == (None, None, "none", "")
     assert few.as_dict()["a"]["too_few"]
     assert "too_few" not in few.as_dict()["b"]
+    assert compare(theirs, ours, known, resamples=100)["D-4"].p_t_test is None  # on the other side too
     modern = evaluate(ours, known, mode="modern", resamples=50)
     assert modern["LD-5"].too_few  # the references have no 5-gram to sample like
 
@@ -111,6 +114,32 @@ def test_stories_of_one_prompt_are_one_observation_of_the_t_test():
         assert five_times[name].p_t_test == pytest.approx(once[name].p_t_test)
     one_prompt = compare(a, b, references, prompts=["p"] * 12, resamples=0)
     assert one_prompt["B-1"].p_t_test is None
+
+
+def test_prompts_with_more_stories_weigh_no_more_in_the_t_test():
+    a, b, references = texts(12, seed=1), texts(12, seed=5), texts(12, seed=2)
+    sizes = (1, 3, 2, 6)
+    prompts = [f"p{number}" for number, size in enumerate(sizes) for _ in range(size)]
+    found = compare(a, b, references, prompts=prompts, resamples=0)["rep-8"]
+    of_prompts = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes), strict=True)]
+    means = [
+        [evaluate(each[rows], references[rows], resamples=0)["rep-8"].value for rows in of_prompts] for each in (a, b)
+    ]
+    assert found.p_t_test == pytest.approx(ttest_rel(*means).pvalue)
+
+
+def test_p_and_interval_of_a_pooled_score_take_out_the_mean_of_the_halves_and_their_scale():
+    """By hand, for stories of two lengths: distinct is higher in halves, and by more where there is more text."""
+    a, b, references = texts(7, seed=1), texts(7, seed=5, length=35), texts(7, seed=2)
+    found = compare(a, b, references, resamples=300)["D-4"]
+    systems, reference = read_systems([a, b], references, finishes=[None] * 2, prompts=None)
+    halves = make_resampler(7, None, resamples=300, seed=0)
+    one, two = (replicate(distinct(system.tokens, reference.tokens), halves)[:, 0] for system in systems)
+    deviations = np.sqrt(3 / 4) * (one - two - np.mean(one - two))  # halves of three, and four left out
+    assert found.p_bootstrap == pytest.approx((1 + (np.abs(deviations) >= abs(found.difference)).sum()) / 301)
+    assert 0.01 < found.p_bootstrap < 0.99
+    ends = found.difference - np.quantile(deviations, [0.975, 0.025])
+    assert (found.low, found.high) == pytest.approx(tuple(ends))
 
 
 def test_prompts_that_favour_one_system_by_chance_are_rarely_starred():

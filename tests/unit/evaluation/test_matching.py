@@ -67,6 +67,8 @@ def test_a_prompt_with_fewer_stories_than_references_is_matched(tmp_path):
         ('{"id": "b", "story": " "}', "s.jsonl:2: the story is empty"),
         ('{"id": 3, "story": "x"}', "s.jsonl:2: id is not a string"),
         ('{"id": ' + "9" * 5000 + ', "story": "x"}', "s.jsonl:2: a number of thousands of digits"),
+        ('{"id": "b", "story": "x", "plan": [2147483648]}', "s.jsonl:2: plan is not a list of codes"),
+        ('{"id": "b", "story": "x", "plan": NaN}', "s.jsonl:2: plan is not a list of codes"),
     ],
 )
 def test_a_corrupt_line_is_named(tmp_path, line, message):
@@ -74,6 +76,13 @@ def test_a_corrupt_line_is_named(tmp_path, line, message):
     path.write_text(path.read_text() + line + "\n")
     with pytest.raises(BadRequest, match=message):
         read_story_lines(path)
+
+
+def test_half_a_character_is_replaced_for_no_file_can_hold_it(tmp_path):
+    """JSON escapes bring them in; `pairs.jsonl`, a study's items and the folds of prompts are UTF-8."""
+    path = write(tmp_path / "s.jsonl", record("a", "p\ud83d", "He \ud83d ran. \U0001f600"))
+    (story,) = read_story_lines(path)
+    assert (story.prompt, story.story) == ("p\ufffd", "He \ufffd ran. \U0001f600")
 
 
 def test_an_id_twice_or_none_is_refused(tmp_path):

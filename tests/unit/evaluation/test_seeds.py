@@ -44,6 +44,12 @@ def test_trainings_that_agree_have_the_interval_of_one():
     assert ends(members * 3) == pytest.approx(ends(members), abs=1e-12)
 
 
+def test_the_interval_over_seeds_alone_lies_about_their_mean():
+    """Two trainings without any spread of prompts: draws of two are 0, 2 or 4, widened by the root of two."""
+    members = [family(np.full(10, value)) for value in (0.0, 4.0)]
+    assert ends(members) == pytest.approx((2 - 2 * np.sqrt(2), 2 + 2 * np.sqrt(2)))
+
+
 @pytest.mark.parametrize("resampling", ["bootstrap", "subsample"])
 def test_the_variance_of_seeds_and_of_prompts_add_up(resampling):
     random = np.random.default_rng(2)
@@ -80,6 +86,12 @@ def test_scores_of_a_system_are_means_over_its_trainings_and_one_training_is_as_
         assert score.low <= score.value <= score.high
         assert "seeds:3" in score.signature
     assert evaluate_seeds(trainings[:1], references, finishes=[None], resamples=20) == each[0]
+
+
+def test_all_trainings_are_rarefied_to_the_sample_of_the_shortest():
+    short = [words[:20] for words in stories(1)]
+    found = evaluate_seeds([stories(2), short], stories(0), finishes=[None] * 2, mode="modern", resamples=0)
+    assert f"rarefied-to:{30 * 17 // 4}|" in found["LD-4"].signature
 
 
 def test_a_difference_smaller_than_that_between_seeds_is_not_certain():

@@ -75,6 +75,28 @@ def test_two_of_three_decide_whatever_side_they_saw(tmp_path: Path) -> None:
     assert scores["kept"]["side_bias"]["coherence"]["share"] == pytest.approx(0.5)
 
 
+def test_splits_are_ties_open_items_are_left_out_and_kappa_is_over_items_with_all_votes(tmp_path: Path) -> None:
+    """Items with votes (win, lose, tie): 6 of (3, 0, 0), one of (1, 1, 1), one of (2, 0, 0), one of (1, 1, 0)."""
+    study = toy_study(tmp_path)
+    votes = dict.fromkeys(study.pairs[:6], ("wins", "wins", "wins"))
+    votes |= dict(zip(study.pairs[6:9], [("wins", "loses", "tie"), ("wins", "wins"), ("wins", "loses")], strict=True))
+    verdicts = {"wins": wins, "loses": loses, "tie": lambda *_: "tie"}
+    answers = [
+        each
+        for item, cast in votes.items()
+        for judge, vote in zip("abc", cast, strict=False)
+        for each in answer(study, judge, item, verdicts[vote](study, item))
+    ]
+    found = score_answers(study, answers)["kept"]["comparisons"][0]
+    assert {name: found[name] for name in ("win", "lose", "tie", "splits", "open", "items")} == {
+        "win": 7, "lose": 0, "tie": 1, "splits": 1, "open": 1 + 3, "items": 8
+    }  # fmt: skip
+    assert found["kappa_items"] == 7
+    assert found["agreement"] == pytest.approx(6 / 7)
+    alike = (19 / 21) ** 2 + 2 * (1 / 21) ** 2  # by chance
+    assert found["kappa"] == pytest.approx((6 / 7 - alike) / (1 - alike))
+
+
 def test_a_judge_who_fails_checks_or_cannot_have_read_is_excluded_by_rule_and_shown_with_and_without(
     tmp_path: Path,
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from unit.judging.toy_study import toy_study
 
-from discodvt.errors import BadRequest
+from discodvt.errors import BadRequest, WorkFailed
 from discodvt.judging.answers import read_answers
 from discodvt.judging.make_stage import StudyDirectory
 from discodvt.judging.session import LEASE_SECONDS, ItemTaken, Session, Task, UnknownJudge
@@ -152,6 +152,28 @@ def test_answers_hold_no_more_than_they_should(tmp_path: Path) -> None:
     assert set(line) == set("study judge item question left position choice ms time simulated".split())
     assert line["ms"] == 0  # not longer than the server itself waited
     assert (study.path / "answers.jsonl").stat().st_mode & 0o077 == 0
+    session.close()
+
+
+def test_an_answer_that_a_full_disk_takes_half_of_is_refused_and_can_be_given_again(tmp_path: Path) -> None:
+    """Half a line was kept without an error, the next answer was joined to it, and the file could not be read again."""
+    resource = pytest.importorskip("resource")
+    study = toy_study(tmp_path)
+    session = Session(study)
+    judge = session.join()
+    first, path = session.next(judge), study.path / "answers.jsonl"
+    session.answer(judge, first.item.id, BOTH, ms=9000)
+    kept, item = path.read_bytes(), session.next(judge).item.id
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(kept) + 300, limits[1]))  # one line and a part of the other
+    try:
+        with pytest.raises(WorkFailed, match=r"answers\.jsonl: not written \(File too large\)"):
+            session.answer(judge, item, BOTH, ms=9000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == kept
+    session.answer(judge, item, BOTH, ms=9000)
+    assert [answer.item for answer in read_answers(path, study, simulated=False)] == [first.item.id] * 2 + [item] * 2
     session.close()
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from discodvt.corpus import ANNOTATED_SCHEMA, columns_of, read_rows
 from discodvt.corpus.formats import Line, json_object, read_lines
+from discodvt.corpus.preparation import replace_surrogates
 from discodvt.discourse import Annotator
 from discodvt.discourse.labels import DIRECTIONS, MARKERS, UNKNOWN
 from discodvt.discourse.parsers import Parser
@@ -151,7 +152,7 @@ def _tsv(path: Path, line: Line) -> tuple[str, str, str]:
 def _json(path: Path, line: Line) -> tuple[str, str, str]:
     record = json_object(line.content, f"{path}:{line.number}")
     values = [record.get(name) for name in ("s1", "s2", "marker")]
-    texts = [value for value in values if isinstance(value, str)]
+    texts = [replace_surrogates(value) for value in values if isinstance(value, str)]
     if len(texts) != 3:
         raise BadRequest(f'{path}:{line.number}: expected an object with texts "s1", "s2" and "marker"')
     return texts[0], texts[1], texts[2].strip().lower()

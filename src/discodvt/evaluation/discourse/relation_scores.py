@@ -54,7 +54,7 @@ def score_marker_counts(
     """All scores of a system's stories, by name; `ours` has one for each training of the system."""
     resampler = make_resampler(len(ours[0].total), ours[0].prompts, resamples=resamples, seed=seed)
     scores: dict[str, Score] = {}
-    for metric in _families(ours, human, _known(ours)):
+    for metric in _families(ours, human, shared_markers(ours)):
         scores |= score(metric, resampler, replicate(metric, resampler))
     return scores
 
@@ -65,12 +65,12 @@ def compare_marker_counts(
     """Two systems on the same prompts, story by story; accuracies over the markers both of them use."""
     resampler = make_resampler(len(a[0].total), a[0].prompts, resamples=resamples, seed=seed)
     folds = fixed_folds(resampler, a[0].prompts)
-    shared = _known([*a, *b])
+    shared = shared_markers([*a, *b])
     families = zip(_families(a, human, shared), _families(b, human, shared, stream=1), strict=True)
     return {each.name: each for ours, theirs in families for each in compare_metrics(ours, theirs, resampler, folds)}
 
 
-def _known(trainings: Sequence[MarkerCounts]) -> Flags:
+def shared_markers(trainings: Sequence[MarkerCounts]) -> Flags:
     """The markers that the stories of every training have."""
     return np.asarray(np.all([training.known for training in trainings], axis=0))
 
@@ -103,7 +103,9 @@ def accuracy_scores(right: Floats, total: Floats, *, among: Flags | None = None)
         # A resample without a pair of some marker takes the accuracy of all stories for it.
         shares = sampled_right / np.maximum(sampled_total, 1)  # [resamples, markers]
         accuracy = np.where(sampled_total > 0, shares, overall)
-        return np.stack([accuracy[:, places].mean(axis=1) for places in groups.values()], axis=1)
+        # Without groups (systems that share no marker) there are no scores.
+        means = [accuracy[:, places].mean(axis=1) for places in groups.values()]
+        return np.array(means).reshape(len(groups), len(sums)).T
 
     return PooledCounts(
         names=tuple(groups),

@@ -22,6 +22,7 @@ from discodvt.evaluation.discourse.relation_scores import (
     compare_marker_counts,
     count_markers,
     score_marker_counts,
+    shared_markers,
 )
 from discodvt.evaluation.evaluate_files import hash_of, trainings
 from discodvt.evaluation.intervals import make_resampler, need_spread
@@ -102,7 +103,7 @@ def _results(
     total = np.concatenate([training.total for training in ours])
     constant = np.zeros_like(total)
     constant[:, most_frequent] = total[:, most_frequent]
-    baseline = accuracy_scores(constant, total)
+    baseline = accuracy_scores(constant, total, among=shared_markers(ours))
     compared = compare_marker_counts(ours, counted["against"], human, **drawing) if "against" in counted else None
     sides = {"human": human_scores, "model": scores}
     return {

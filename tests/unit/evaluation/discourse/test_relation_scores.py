@@ -107,6 +107,13 @@ def test_every_score_has_interval_count_and_signature():
     assert scores["accuracy"].value == pytest.approx(2 / 3)
 
 
+def test_a_resample_without_a_marker_takes_its_accuracy_over_all_stories():
+    told = [*stories("and", count=19), *stories("and", "so")]
+    counted = count_markers(told, predicted(*["and"] * 20, "so"))
+    scores = score_marker_counts([counted], counted, resamples=100, seed=0)
+    assert {name: scores[name].low for name in ("accuracy", "accuracy-so")} == {"accuracy": 1, "accuracy-so": 1}
+
+
 def test_one_story_has_scores_but_no_interval():
     counted = count_markers(stories("and", "so"), predicted("and", "and"))
     scores = score_marker_counts([counted], counted, resamples=100, seed=0)
@@ -121,6 +128,18 @@ def test_two_systems_are_compared_over_the_markers_both_have():
     assert compared["accuracy"].difference == 1.0  # `and` alone
     assert "accuracy-so" not in compared
     assert compared["share-temporal"].difference == -0.5
+
+
+def test_systems_that_share_no_marker_have_no_accuracy_and_all_other_scores():
+    """The mean over no marker at all ended `discourse score --against`, and scores of two seeds, in a traceback."""
+    ours = count_markers(stories("and", count=20), predicted("and", count=20))
+    theirs = count_markers(stories("so", count=20), predicted("so", count=20))
+    compared = compare_marker_counts([ours], [theirs], ours, resamples=50, seed=0)
+    seeds = score_marker_counts([ours, theirs], ours, resamples=50, seed=0)
+    for found in (compared, seeds):
+        assert not any(name.startswith("accuracy") for name in found)
+        assert {"share-causal", "entropy", "KL"} <= found.keys()
+    assert compared["share-causal"].difference == -1.0
 
 
 def test_an_accuracy_of_too_few_pairs_is_not_tested():

@@ -107,7 +107,7 @@ class LongDraft(StoryDraft):
             forced={place: code for place, code in locks.items() if place <= fewest} | given,
             log_probs=None if self.log_probs is None else [],
         )
-        plan.forced = {**locks, **plan.forced}  # those further on hold if the plan gets there; it is not drawn out to them
+        plan.forced = {**locks, **plan.forced}  # those further on hold if the plan gets there, but do not prolong it
         window.plan_draft = plan
         self.window = window
         self.windows += 1

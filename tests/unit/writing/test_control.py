@@ -192,6 +192,18 @@ def test_a_wish_behind_the_plan_of_one_story_leaves_the_others_theirs(writer):
         list(write_best(writer, [Request(PROMPT, plan=(1, 2))], settings, candidates=2, wish=Wish(8, "because")))
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"share": "x"}, {"markers": [{"marker": "so", "count": "x", "share": 1}]}, {"grams": 1}]
+)
+def test_a_damaged_dictionary_is_one_line(tmp_path, wrong):
+    whole = {"code": 1, "share": 0.1, "grams": [], "markers": [{"marker": "so", "count": 3, "share": 1.0}]}
+    (tmp_path / "codes.json").write_text(json.dumps({"codes": [whole]}))
+    assert CodeDictionary.of(tmp_path).frequency(1, "so") == 30
+    (tmp_path / "codes.json").write_text(json.dumps({"codes": [whole | wrong]}))
+    with pytest.raises(BadRequest, match="no code dictionary"):
+        CodeDictionary.of(tmp_path)
+
+
 def test_wrong_wishes_and_places_are_one_line(writer, story):
     for request, reason in (
         (lambda: Wish(2, "whereas").checked(), "'whereas' is no marker; give one of although"),

@@ -153,14 +153,16 @@ class WishFor(PlacedEdit):
         return Wish(self.place, self.marker).checked()
 
     def requests(self, writer: StoryWriter, given: StoryGiven, *, n: int, seed: int) -> list[Request]:
-        later = [lock for lock in given.locked() if lock[0] > self.place]
         found = wished_requests(
-            writer, given.as_story(), self.wish, n, dictionary=CodeDictionary.of(writer.directory), first_index=0
+            writer,
+            given.as_story(),
+            self.wish,
+            n,
+            dictionary=CodeDictionary.of(writer.directory),
+            first_index=0,
+            asked=Request(given.prompt, locks=given.locked()),
         )
-        return [
-            replace(each, seed=seed, id=str(number + 1), locks=(*each.locks, *later))
-            for number, each in enumerate(found)
-        ]
+        return [replace(each, seed=seed, id=str(number + 1)) for number, each in enumerate(found)]
 
 
 AnyEdit = Annotated[

@@ -11,22 +11,17 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from discodvt.studio.edits import StoryGiven, kept_locks
 from discodvt.studio.jobs import Event, Job, Jobs
 from discodvt.studio.projects import STOPPED, Projects
 from discodvt.studio.scribe import Scribe
 from discodvt.writing import Request, SamplingParams
-from discodvt.writing.candidates import HERE, NOWHERE, Wish, find_wished, scores_of
-
-if TYPE_CHECKING:
-    from discodvt.discourse import Annotator
+from discodvt.writing.candidates import CLOSENESS, NOWHERE, Wish, find_wished, scores_of, wish_annotator
 
 DRAFT_SECONDS = 1.0
 _log = logging.getLogger(__name__)
-_CLOSENESS = {HERE: 2, NOWHERE: 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +120,7 @@ class Errand:
         if record["finish"] != STOPPED:
             story = StoryGiven.model_construct(**record).as_story()  # ours: as long as it has become
             if self.wish is not None:
-                found = find_wished(story, _annotator().annotate(story.text), self.wish)
+                found = find_wished(story, wish_annotator().annotate(story.text), self.wish)
                 record["wish"] = {**self.wish._asdict(), **found._asdict()}
             if len(self.requests) > 1:
                 record["scores"] = scores_of(story)
@@ -173,11 +168,4 @@ def _draft_id(job: Job, number: int) -> str:
 def _worth(record: Mapping[str, Any]) -> tuple[float, ...]:
     """What a candidate is chosen by: whole, closest to the wish, highest score."""
     where = record.get("wish", {}).get("where", NOWHERE)
-    return record["finish"] != STOPPED, _CLOSENESS.get(where, 1), record.get("scores", {}).get("total", 0.0)
-
-
-@cache
-def _annotator() -> "Annotator":
-    from discodvt.discourse import Annotator
-
-    return Annotator()
+    return record["finish"] != STOPPED, CLOSENESS[where], record.get("scores", {}).get("total", 0.0)

@@ -4,12 +4,15 @@ Beyond OpenAI's fields a request may have `plan`, `top_k`, `min_p`, `repetition_
 `discodvt: {plan, segments}` with each choice. What is not supported and would change the answer is refused by name.
 """
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter
+from fastapi import Request as HttpRequest
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import Field
 
@@ -18,6 +21,7 @@ from discodvt.studio.jobs import Event, Job, Jobs
 from discodvt.studio.native import MOST_STORIES, Codes, Prompt, Strict, sampling_params
 from discodvt.studio.scribe import Scribe
 from discodvt.web.access import HttpError
+from discodvt.web.shell import error_json
 from discodvt.writing import Request
 
 MOST_STOPS = 4
@@ -92,7 +96,7 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
         return card
 
     @router.post("/completions")
-    async def completions(asked: Completion) -> Response:
+    async def completions(asked: Completion, http: HttpRequest) -> Response:
         """Write a story to each prompt."""
         asked.checked(writer.name)
         names = ("max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty")
@@ -113,28 +117,24 @@ def routes(scribe: Scribe, jobs: Jobs) -> APIRouter:
             "id": f"cmpl-{job.id}", "object": "text_completion", "created": int(time.time()), "model": writer.name,
             "system_fingerprint": scribe.model_hash,
         }  # fmt: skip
-        chunks = _chunks(scribe, jobs, job)
+        chunks = _chunks(scribe, jobs, job, each)
         if asked.stream:
             usage = asked.stream_options is not None and asked.stream_options.include_usage
             return StreamingResponse(_sse(head, chunks, usage=usage), media_type="text/event-stream")
-        texts = [""] * len(requests)
-        finals: dict[int, dict[str, Any]] = {}
-        total: dict[str, int] = {}
-        async for number, piece, final, used in chunks:
-            texts[number] += piece
-            if final:
-                finals[number] = final
-                total = used
-        choices = [
-            {"index": number, "text": text, "logprobs": None, **finals[number]} for number, text in enumerate(texts)
-        ]
-        return JSONResponse({**head, "choices": choices, "usage": total})
+        whole = asyncio.create_task(_whole(chunks, len(requests)))
+        left = asyncio.create_task(_left(http))
+        try:
+            await asyncio.wait((whole, left), return_when=asyncio.FIRST_COMPLETED)
+            return JSONResponse({**head, **(whole.result() if whole.done() else {})})
+        finally:
+            left.cancel()
+            whole.cancel()  # a client that left is not written for
 
     return router
 
 
 async def _chunks(
-    scribe: Scribe, jobs: Jobs, job: Job
+    scribe: Scribe, jobs: Jobs, job: Job, each: int
 ) -> AsyncGenerator[tuple[int, str, dict[str, Any] | None, dict[str, int]]]:
     """Pieces of the choices; the last of each has its reason. A client that leaves frees the rows of its stories."""
     usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
@@ -146,17 +146,40 @@ async def _chunks(
             if event.name == "text":
                 yield event.data["i"], event.data["delta"], None, usage
             elif event.name == "done":
-                number, record = event.data["i"], event.data["record"]
-                for name, value in event.data["usage"].items():
-                    usage[name] += value
-                    usage["total_tokens"] += value
+                number, record, used = event.data["i"], event.data["record"], event.data["usage"]
+                usage["prompt_tokens"] += used["prompt_tokens"] if number % each == 0 else 0  # once for all its choices
+                usage["completion_tokens"] += used["completion_tokens"]
+                usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
                 reason = "length" if record["finish"] == "length" else "stop"
                 extra = {"plan": record["plan"], "segments": record["segments"]}
                 yield number, "", {"finish_reason": reason, "discodvt": extra}, usage
     finally:
+        jobs.forget(job)
         if job.ended_at is None:
             await scribe.stop(job)
-        jobs.forget(job)
+
+
+async def _whole(chunks: AsyncGenerator[Any], choices: int) -> dict[str, Any]:
+    """All choices and what they cost, for an answer in one piece."""
+    texts = [""] * choices
+    finals: dict[int, dict[str, Any]] = {}
+    total: dict[str, int] = {}
+    async with aclosing(chunks):
+        async for number, piece, final, used in chunks:
+            texts[number] += piece
+            total = used
+            if final:
+                finals[number] = final
+    return {
+        "choices": [{"index": n, "text": text, "logprobs": None, **finals[n]} for n, text in enumerate(texts)],
+        "usage": total,
+    }
+
+
+async def _left(http: HttpRequest) -> None:
+    """Wait until the client is gone."""
+    while (await http.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _sse(head: dict[str, Any], chunks: AsyncGenerator[Any], *, usage: bool) -> AsyncIterator[bytes]:
@@ -172,5 +195,7 @@ async def _sse(head: dict[str, Any], chunks: AsyncGenerator[Any], *, usage: bool
         if usage:
             yield line({**head, "choices": [], "usage": used})
         yield b"data: [DONE]\n\n"
+    except WorkFailed as error:  # the answer has begun: its client is told in the stream
+        yield line(error_json(error))
     finally:
         await chunks.aclose()

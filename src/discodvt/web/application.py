@@ -115,8 +115,24 @@ async def _answer_validation(request: "Request", error: Exception) -> "Response"
 
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    where = ".".join(map(str, _field(first, error.body)))
     return _json(HttpError(422, f"{where or 'body'}: {first['msg']}", param=where or None))
+
+
+def _field(error: Mapping[str, Any], body: Any) -> list[str | int]:
+    """Where in a request an error is; of a place in its body without the names of types that were tried there."""
+    source, *place = error["loc"]
+    if source != "body":
+        return place if source in ("query", "path") else [source, *place]
+    found: list[str | int] = []
+    for number, part in enumerate(place, 1):
+        try:
+            body = body[part]
+        except (KeyError, IndexError, TypeError):
+            if error["type"] != "missing" or number < len(place):
+                continue
+        found.append(part)
+    return found
 
 
 async def _answer_unexpected(request: "Request", error: Exception) -> "Response":

@@ -11,14 +11,16 @@ likelier within the segment and the next. The annotator then says which candidat
 place beside it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discodvt.discourse.labels import MARKERS
 from discodvt.errors import BadRequest
-from discodvt.writing.control import alternatives, check_place, redraw, spans
+from discodvt.writing.control import alternatives, check_place, latent_of, redraw, rewrite, spans
 from discodvt.writing.dictionary import CodeDictionary
 from discodvt.writing.prompt_words import content_words, words_of
 from discodvt.writing.sampling import SamplingParams
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 CANDIDATES = 8  # of a wish
 WISHED_CODES = 4  # different codes tried at the place of a wish
 HERE, BESIDE, NOWHERE = "here", "beside", "nowhere"
-_CLOSENESS = {HERE: 2, BESIDE: 1, NOWHERE: 0}
+CLOSENESS = {HERE: 2, BESIDE: 1, NOWHERE: 0}
 
 
 class Wish(NamedTuple):
@@ -60,7 +62,7 @@ def scores_of(story: Story) -> dict[str, float]:
 
 def choose(candidates: Sequence[Story], found: Sequence[str] | None = None) -> Story:
     """The candidate with the highest score, among those closest to a wish; its notes have all candidates."""
-    closeness = [0] * len(candidates) if found is None else [_CLOSENESS[each] for each in found]
+    closeness = [0] * len(candidates) if found is None else [CLOSENESS[each] for each in found]
     scores = [scores_of(story) for story in candidates]
     best = max(range(len(candidates)), key=lambda which: (closeness[which], scores[which]["total"], -which))
     records: list[dict[str, Any]] = [
@@ -73,20 +75,34 @@ def choose(candidates: Sequence[Story], found: Sequence[str] | None = None) -> S
 
 
 def wished_requests(
-    writer: "StoryWriter", base: Story, wish: Wish, count: int, *, dictionary: CodeDictionary, first_index: int
+    writer: "StoryWriter",
+    base: Story,
+    wish: Wish,
+    count: int,
+    *,
+    dictionary: CodeDictionary,
+    first_index: int,
+    asked: Request | None = None,
 ) -> list[Request]:
-    """Requests for `count` candidates of a wish, which keep what `base` has before its place."""
+    """Requests for `count` candidates of a wish, which keep what `base` has before its place.
+
+    What `asked` fixes stays: its beginning, its locks (also one at the place), its plan but for the code there.
+    """
+    asked = asked or Request(base.prompt)
     check_place(wish.place, len(base.plan), "wish")
-    codes = wished_codes(writer, base, wish, dictionary)
-    return [
-        replace(
-            redraw(base, wish.place, locks=[(wish.place, codes[number % len(codes)])]),
-            index=first_index + number,
-            favour=wish,
-            scored=True,
-        )
-        for number in range(count)
-    ]
+    locked = dict(asked.locks)
+    codes = [locked[wish.place]] if wish.place in locked else wished_codes(writer, base, wish, dictionary)
+
+    def candidate(number: int) -> Request:
+        code = codes[number % len(codes)]
+        if asked.plan is not None:
+            request = rewrite(base, wish.place, code=code)
+        else:
+            request = redraw(base, wish.place, locks=[*(locked | {wish.place: code}).items()])
+        begin_with = max(request.begin_with, asked.begin_with.strip(), key=len)
+        return replace(request, begin_with=begin_with, index=first_index + number, favour=wish, scored=True)
+
+    return [candidate(number) for number in range(count)]
 
 
 def wished_codes(writer: "StoryWriter", base: Story, wish: Wish, dictionary: CodeDictionary) -> list[int]:
@@ -141,36 +157,68 @@ def write_best(
         raise BadRequest(f"`best_of` {candidates}: expected 1 or more", "best_of")
     if wish is not None and params.words is not None:
         raise BadRequest("`wish` and `words`: wishes are for stories within the positions", ("wish", "words"))
-    dictionary = CodeDictionary.of(writer.directory) if wish else CodeDictionary()
-    annotator = None
+    if wish is not None:
+        latent_of(writer)
     waiting = iter(requests)
     while some := list(islice(waiting, max(1, batch_size // candidates))):
         starts = {request.index * candidates: request for request in some}
-        drawn = 1 if wish else candidates
-        asked = [
-            replace(request, index=start + number, scored=True)
-            for start, request in starts.items()
-            for number in range(drawn)
-        ]
-        written = {story.index: story for story in writer.write_many(asked, params, batch_size=batch_size)}
-        if wish:
-            if annotator is None:
-                from discodvt.discourse import Annotator
-
-                annotator = Annotator()
-            further = [
-                each
-                for start in starts
-                for each in wished_requests(
-                    writer, written[start], wish, candidates - 1, dictionary=dictionary, first_index=start + 1
-                )
+        if wish is not None:
+            written = _write_wished(writer, starts, params, wish=wish, candidates=candidates, batch_size=batch_size)
+        else:
+            asked = [
+                replace(request, index=start + number, scored=True)
+                for start, request in starts.items()
+                for number in range(candidates)
             ]
-            written |= {story.index: story for story in writer.write_many(further, params, batch_size=batch_size)}
+            written = _written(writer, asked, params, batch_size)
         for start, request in starts.items():
-            group = [written[start + number] for number in range(candidates)]
-            found = where_found(annotator, group, wish) if annotator and wish else None
+            group = [written[number] for number in range(start, start + candidates) if number in written]
+            found = where_found(wish_annotator(), group, wish) if wish is not None else None
             best = replace(choose(group, found), index=request.index)
-            if wish and found:
+            if wish is not None and found is not None:
                 told = {"place": wish.place, "marker": wish.marker, "found": found[best.notes["chosen"]]}
                 best = replace(best, notes={"wish": told, **best.notes})
             yield best
+
+
+def _write_wished(
+    writer: "StoryWriter",
+    starts: Mapping[int, Request],
+    params: SamplingParams,
+    *,
+    wish: Wish,
+    candidates: int,
+    batch_size: int,
+) -> dict[int, Story]:
+    """For each request the story without the wish, then the other candidates, by index."""
+    _, most = writer.lengths.codes(params.min_codes, params.max_codes)
+    for request in starts.values():
+        check_place(wish.place, most if request.plan is None else len(request.plan), "wish")
+    asked = [replace(request, index=start, scored=True) for start, request in starts.items()]
+    written = _written(writer, asked, params, batch_size)
+    dictionary, further = CodeDictionary.of(writer.directory), []
+    for start, request in starts.items():
+        base = written[start]
+        reached = [span for span in spans(base.plan, base.segments) if span is not None]
+        codes = len(base.plan if base.finish == "end" else reached)  # one that its limit ended cannot go on
+        if wish.place < codes:
+            further += wished_requests(
+                writer, base, wish, candidates - 1, dictionary=dictionary, first_index=start + 1, asked=request
+            )
+        else:
+            warnings.warn(f"`wish`: place {wish.place} lies behind the story, which has {codes} codes", stacklevel=2)
+    return written | _written(writer, further, params, batch_size)
+
+
+def _written(
+    writer: "StoryWriter", requests: Iterable[Request], params: SamplingParams, batch_size: int
+) -> dict[int, Story]:
+    return {story.index: story for story in writer.write_many(requests, params, batch_size=batch_size)}
+
+
+@cache
+def wish_annotator() -> "Annotator":
+    """The annotator that looks for wishes, opened when first asked for."""
+    from discodvt.discourse import Annotator
+
+    return Annotator()

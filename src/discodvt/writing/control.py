@@ -114,7 +114,7 @@ def check_place(place: int, codes: int, parameter: str) -> None:
 
 def reach(writer: "StoryWriter", place: int = 3) -> range:
     """The subwords, counted from the first of its segment, whose latent a code changes; measured."""
-    latent = _latent(writer)
+    latent = latent_of(writer)
     length = (place + 4) * latent.tokens_per_code
     changed = [
         torch.nonzero((latent([0] * 32, length) != latent([0] * place + [code] + [0] * 32, length)).any(1))[:, 0]
@@ -129,7 +129,7 @@ def alternatives(
     writer: "StoryWriter", prompt: str, plan: Sequence[int], place: int, *, top: int | None = None
 ) -> list[Alternative]:
     """The codes the prior would put at a place after those before it, the likeliest first; ends are not counted."""
-    codes, engine = _latent(writer).num_codes, writer.prior_engine
+    codes, engine = latent_of(writer).num_codes, writer.prior_engine
     if engine is None:
         raise BadRequest(f"{writer.directory}: no prior/ in it, so nothing says which codes are likely here")
     check_place(place, len(plan) + 1, "place")
@@ -191,7 +191,8 @@ def _texts(story: Story) -> list[str]:
     return [*found, past] if past else found
 
 
-def _latent(writer: "StoryWriter") -> "Latent":
+def latent_of(writer: "StoryWriter") -> "Latent":
+    """What makes a plan heard; a model without plans is refused."""
     if writer.latent is None:
         raise BadRequest(f"{writer.name}: a plain language model, which knows no plans; give a DiscoDVT")
     return writer.latent

@@ -154,7 +154,7 @@ class Batch(Generic[D]):
         """Give free rows to those that wait, then close the gaps; returns drafts whose symbols were all given."""
         finished = []
         free = [row for row, draft in enumerate(self._rows) if draft is None]
-        free += range(len(self._rows), self._limit)
+        free += range(len(self._rows), min(self._limit, len(self._rows) + len(self._waiting)))
         while free and self._waiting:
             draft = self._waiting.popleft()
             while len(draft.symbols) in draft.forced and not draft.done:

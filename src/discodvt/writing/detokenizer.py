@@ -105,8 +105,7 @@ def _token_bytes(tokenizer: Tokenizer) -> Callable[[str], bytes] | None:
     state = json.loads(decoder.__getstate__())
     kinds = [each["type"] for each in state.get("decoders", [state])]
     if kinds == ["ByteLevel"]:
-        letters = _bytes_by_letter()
-        return lambda token: bytes(letters[letter] for letter in token)
+        return _byte_level_bytes
     if kinds[0] in ("Replace", "Metaspace") and set(kinds) <= {"Replace", "Metaspace", "ByteFallback", "Fuse", "Strip"}:
         return _sentencepiece_bytes
     return None
@@ -115,6 +114,12 @@ def _token_bytes(tokenizer: Tokenizer) -> Callable[[str], bytes] | None:
 def _sentencepiece_bytes(token: str) -> bytes:
     byte = _BYTE.fullmatch(token)
     return bytes([int(byte[1], 16)]) if byte else token.replace("\N{LOWER ONE EIGHTH BLOCK}", " ").encode()
+
+
+def _byte_level_bytes(token: str) -> bytes:
+    """Tokens that were added as they are (runs of spaces in GPT-NeoX and Phi) are not in GPT-2's alphabet."""
+    letters = _bytes_by_letter()
+    return bytes(letters[letter] for letter in token) if letters.keys() >= set(token) else token.encode()
 
 
 @cache

@@ -27,7 +27,8 @@ class CodeDictionary:
         try:
             found = {int(each["code"]): each for each in json.loads(path.read_text(encoding="utf-8"))["codes"]}
             for each in found.values():
-                _ = [gram["text"] for gram in each["grams"]], [marker["count"] for marker in each["markers"]]
+                _ = [gram["text"] for gram in each["grams"]], float(each.get("share", 0))
+                _ = [(marker["marker"], float(marker["count"]), float(marker["share"])) for marker in each["markers"]]
             return cls(found)
         except (ValueError, KeyError, TypeError) as error:
             raise BadRequest(f"{path}: no code dictionary ({error!r}); write it again with `discodvt codes`") from None
@@ -43,5 +44,5 @@ class CodeDictionary:
     def frequency(self, code: int, marker: str) -> float:
         """How often a marker stands in phrases of a code, for each time the code is used; the scale is arbitrary."""
         entry = self.entries.get(code, {})
-        count = sum(each["count"] for each in entry.get("markers", ()) if each["marker"] == marker)
-        return float(count) / max(float(entry.get("share", 0)), 1e-4)
+        count = sum(float(each["count"]) for each in entry.get("markers", ()) if each["marker"] == marker)
+        return count / max(float(entry.get("share", 0)), 1e-4)

@@ -1,5 +1,6 @@
 """A plan to the latent h^z: what `DiscoDVT.latent` computes, from bare weights (section 3.2)."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,11 +12,19 @@ from discodvt.checkpoints import Weights
 from discodvt.errors import BadRequest
 from discodvt.model.bottlenecks import load_code_book
 
+_NUMBERS = {"conv_layers": int, "plan_tail": int, "latent_scale": int | float, "plan_strength": int | float}
+
 
 class Latent:
     """The code book and the convolutions that stretch a plan."""
 
     def __init__(self, weights: Weights, config: Mapping[str, Any]) -> None:
+        for key, kind in _NUMBERS.items():
+            value = config.get(key, None if key == "conv_layers" else 0)
+            if not isinstance(value, kind) or isinstance(value, bool) or not 0 <= value < float("inf"):
+                wanted = f"a {'whole ' if kind is int else ''}number of 0 or more"
+                path = weights.directory / "config.json"
+                raise BadRequest(f"{path}: {key} is {json.dumps(value)}; expected {wanted}")
         conv_layers: int = config["conv_layers"]
         names = [f"up.convolutions.{number}" for number in range(conv_layers)]
         try:

@@ -96,17 +96,19 @@ class LongDraft(StoryDraft):
             log_probs=None if self.log_probs is None else [],
         )
         given = dict(enumerate((self.plan or ())[first:]))
-        locks = {place - first: code for place, code in request.locks if first <= place <= first + fewest}
-        window.plan_draft = PlanDraft(
+        locks = {place - first: code for place, code in request.locks if place >= first}
+        plan = PlanDraft(
             story=window,
             prompt=self.prompt,
             key=stream_key(*key, f"plan {self.windows}" if self.windows else "plan"),
             fewest=fewest + (not last),  # a code reaches back into the segment before it, so one more is drawn
             most=writer.lengths.max_codes if last else fewest + 1,
             params=self.params.for_plans(),
-            forced=locks | given,
+            forced={place: code for place, code in locks.items() if place <= fewest} | given,
             log_probs=None if self.log_probs is None else [],
         )
+        plan.forced = {**locks, **plan.forced}  # those further on hold if the plan gets there, but do not prolong it
+        window.plan_draft = plan
         self.window = window
         self.windows += 1
         return window

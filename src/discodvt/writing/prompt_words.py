@@ -9,7 +9,7 @@ go on with it, and a name (with a capital, and rare) is ended where it ends: so 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +30,7 @@ _NO_CONTENT = frozenset(
 )
 HERO = 2.0  # how much more the first of the words is favoured, and names
 SPELLING = 4.0  # the same of subwords that go on with a word
+MOST_FAVOURED, MOST_LETTERS = 1000, 64  # so that no prompt is slow; a longer run of letters is no word
 
 
 def words_of(text: str) -> set[str]:
@@ -80,7 +81,8 @@ class PromptWords:
 
     def __init__(self, prompt: str, tokenizer: "Tokenizer", bias: float) -> None:
         self._bias, self._read = bias, 0
-        words = [word for word in content_words(prompt) if tokenizer.encode(word, add_special_tokens=False).ids]
+        short = (word for word in content_words(prompt) if len(word) <= MOST_LETTERS)
+        words = [word for word in islice(short, MOST_FAVOURED) if tokenizer.encode(word, add_special_tokens=False).ids]
         in_title = len(words) > 1 and all(word[0].isupper() for word in words)
         self._words = [_Word(word, tokenizer, is_first=word == words[0], in_title=in_title) for word in words]
         self._inside = _inside_words(tokenizer) if any(word.is_name for word in self._words) else None

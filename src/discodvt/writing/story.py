@@ -83,7 +83,7 @@ class Story:
                 notes={name: value[name] for name in value if name not in KEYS},
                 **texts,
             )
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else error
             raise BadRequest(
                 f"{place}: no story of `discodvt generate` ({reason}); repair or remove the line"

@@ -293,6 +293,9 @@ def test_a_wish_says_where_it_was_found_and_a_plan_goes_to_another_prompt(access
     found, _ = written(access, f"{path}/edits", edit)
     assert {each["wish"]["where"] for each in found} <= {"here", "beside", "nowhere"}
     assert all((each["wish"]["marker"], each["wish"]["place"]) == ("because", 2) for each in found)
+    given = {name: record[name] for name in ("prompt", "story", "plan", "segments", "seed")} | {"locks": [2, 5]}
+    held, _ = written(access, "/api/edits", {"story": given, "edit": edit["edit"], "n": 2, "settings": SETTINGS})
+    assert {(each["plan"][2], each["plan"][5]) for each in held} == {(record["plan"][2], record["plan"][5])}
     moved = {"parent": record["version"], "edit": {"kind": "transfer", "prompt": "A café"}}
     (other,), _ = written(access, f"{path}/edits", moved)
     assert (other["prompt"], other["plan"]) == ("A café", record["plan"])

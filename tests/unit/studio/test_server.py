@@ -159,6 +159,17 @@ def test_a_story_begins_as_asked_along_the_plan_given(access, writer):
         ("/v1/completions", {"model": "MODEL", "prompt": PROMPT, "suffix": "end"}, 400, "suffix"),
         ("/v1/completions", {"model": "MODEL", "prompt": PROMPT, "tools": []}, 422, "tools"),
         ("/v1/completions", {"model": "MODEL", "prompt": PROMPT, "stop": [""]}, 400, "stop"),
+        ("/v1/completions", {"model": "MODEL", "prompt": PROMPT, "stop": 7}, 422, "stop"),
+        ("/v1/completions", {"model": "MODEL", "prompt": ""}, 422, "prompt"),
+        ("/v1/completions", {"model": "MODEL", "prompt": []}, 422, "prompt"),
+        ("/v1/completions", {"model": "MODEL"}, 422, "prompt"),
+        ("/api/edits", {"story": {"prompt": PROMPT, "story": "a", "plan": ["b"]}, "edit": {}}, 422, "story.plan.0"),
+        (
+            "/api/edits",
+            {"story": {"prompt": PROMPT, "story": "a", "plan": [1]}, "edit": {"kind": "swap", "place": 1}},
+            422,
+            "edit.code",
+        ),
     ],
 )
 def test_wrong_requests_are_typed_errors(access, writer, path, value, status, param):
@@ -193,6 +204,9 @@ def test_openais_own_client_streams_a_story(access, writer):
         two = client.completions.create(**asked, n=2)
         assert [choice.index for choice in two.choices] == [0, 1]
         assert two.choices[0].text == same.text
+        assert two.usage.prompt_tokens == whole.usage.prompt_tokens  # once, as OpenAI counts
+        pair = client.completions.create(**asked | {"prompt": [PROMPT, PROMPT]})
+        assert pair.usage.prompt_tokens == 2 * whole.usage.prompt_tokens
         with pytest.raises(openai.BadRequestError, match="logprobs"):
             client.completions.create(**asked, logprobs=1)
 
@@ -273,3 +287,36 @@ def test_of_many_stories_each_is_told_less_often_and_wholly(writer, monkeypatch)
     assert len(seldom) == 2  # the first and the rest
     for texts in (often, seldom):
         assert "".join(each["delta"] for each in texts) == done["record"]["story"] == alone(writer, 1).text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_frees_its_rows(writer, monkeypatch, stream):
+    held, made, freed, cancel = HeldStories(monkeypatch), make_access(), threading.Event(), StoryBatch.cancel
+    monkeypatch.setattr(StoryBatch, "cancel", lambda batch, draft: (cancel(batch, draft), freed.set()))
+    with running(make_studio(writer, made, rows=1), made) as access:
+        asked = {"model": writer.name, "prompt": PROMPT, "max_tokens": 70, "stream": stream}
+        with closing(HTTPConnection("127.0.0.1", access.port, timeout=60)) as connection:
+            connection.request("POST", "/v1/completions", json.dumps(asked), {"content-type": "application/json"})
+            assert held.come.wait(60)
+        assert freed.wait(10)
+
+
+def test_a_stream_that_fails_says_so_to_openais_client(writer, monkeypatch):
+    openai = pytest.importorskip("openai")
+    made, step = make_access(), StoryBatch.step
+
+    def failing(batch: StoryBatch) -> Any:
+        grown = step(batch)
+        if any(len(draft.symbols) > 20 for draft in grown):
+            raise RuntimeError("no such luck")
+        return grown
+
+    monkeypatch.setattr(StoryBatch, "step", failing)
+    with running(make_studio(writer, made), made) as access:
+        base = f"http://127.0.0.1:{access.port}/v1"
+        with openai.OpenAI(base_url=base, api_key="none", max_retries=0) as client:
+            asked = {"model": writer.name, "prompt": PROMPT, "max_tokens": 60}
+            with pytest.raises(openai.APIError, match=r"writing failed \(RuntimeError\)"):
+                list(client.completions.create(**asked, stream=True))
+            with pytest.raises(openai.InternalServerError, match=r"writing failed \(RuntimeError\)"):
+                client.completions.create(**asked)

@@ -32,6 +32,12 @@ def alone(writer: StoryWriter, request: Request, params: SamplingParams = PARAMS
     return story
 
 
+def test_more_rows_than_memory_holds_are_not_made(writer):
+    """`--batch-size` far above the number of stories: all at a time."""
+    (story,) = writer.write_many(REQUESTS[:1], PARAMS, batch_size=10**12)
+    assert story.text == alone(writer, REQUESTS[0]).text
+
+
 def test_requests_of_all_kinds_join_and_leave_at_any_step(writer):
     asked = [(request, KINDS[number % 4]) for number, request in enumerate(REQUESTS)]
     expected = {request.index: alone(writer, request, params) for request, params in asked}

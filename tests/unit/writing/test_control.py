@@ -154,6 +154,56 @@ def test_a_wish_keeps_the_beginning_and_tries_codes_of_the_dictionary(writer, st
     assert best.notes["wish"]["found"] == max((each["found"] for each in held), key="nowhere beside here".split().index)
 
 
+def test_candidates_of_a_wish_keep_what_was_asked_for(writer):
+    """Locks (also at the place), a beginning that reaches further than the place, a given plan but for its code."""
+    wish, begin_with, plan = Wish(1, "because"), "Once there was a fox. He", (1, 2, 3, 4, 5, 6, 7, 8)
+    requests = [Request(PROMPT, locks=((1, 2), (6, 7))), Request(PROMPT, begin_with=begin_with, plan=plan)]
+    locked, planned = (
+        next(write_best(writer, [request], SETTINGS, candidates=4, wish=wish)).notes["candidates"]
+        for request in requests
+    )
+    assert [(each["plan"][1], each["plan"][6]) for each in locked] == [(2, 7)] * 4
+    assert all(each["story"].startswith(begin_with) for each in planned)
+    assert {(*each["plan"][:1], *each["plan"][2:]) for each in planned} == {(1, 3, 4, 5, 6, 7, 8)}
+    assert len({each["plan"][1] for each in planned}) > 1
+
+
+def test_a_wish_behind_what_the_limit_left_of_a_story_is_told(writer):
+    settings = SamplingParams(min_tokens=8, max_tokens=8, min_codes=8)
+    with pytest.warns(UserWarning, match="`wish`: place 5 lies behind the story, which has 2 codes"):
+        (story,) = write_best(writer, [Request(PROMPT)], settings, candidates=2, wish=Wish(5, "because"))
+    assert (len(story.notes["candidates"]), story.notes["wish"]["found"]) == (1, "nowhere")
+
+
+def test_a_wish_behind_the_plan_of_one_story_leaves_the_others_theirs(writer):
+    """Plans are drawn and of different lengths: one too short for the wish must not end a run of many stories."""
+    settings = SamplingParams(min_tokens=2, max_tokens=78, plan_temperature=50)  # so that plans end
+    requests = [Request(PROMPT, index=index) for index in range(8)]
+    bases = writer.write_many([Request(PROMPT, index=2 * index) for index in range(8)], settings)
+    lengths = {base.index // 2: len(base.plan) for base in bases}
+    place = min(lengths.values())
+    told = f"`wish`: place {place} lies behind the story, which has {place} codes"
+    with pytest.warns(UserWarning, match=told):
+        stories = list(write_best(writer, requests, settings, candidates=2, wish=Wish(place, "because")))
+    counts = [len(story.notes["candidates"]) for story in stories]
+    assert counts == [1 + (lengths[index] > place) for index in range(8)]
+    assert set(counts) == {1, 2}
+    with pytest.raises(BadRequest, match="`wish`: place 8; the plan has places 0 to 1"):
+        list(write_best(writer, [Request(PROMPT, plan=(1, 2))], settings, candidates=2, wish=Wish(8, "because")))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"share": "x"}, {"markers": [{"marker": "so", "count": "x", "share": 1}]}, {"grams": 1}]
+)
+def test_a_damaged_dictionary_is_one_line(tmp_path, wrong):
+    whole = {"code": 1, "share": 0.1, "grams": [], "markers": [{"marker": "so", "count": 3, "share": 1.0}]}
+    (tmp_path / "codes.json").write_text(json.dumps({"codes": [whole]}))
+    assert CodeDictionary.of(tmp_path).frequency(1, "so") == 30
+    (tmp_path / "codes.json").write_text(json.dumps({"codes": [whole | wrong]}))
+    with pytest.raises(BadRequest, match="no code dictionary"):
+        CodeDictionary.of(tmp_path)
+
+
 def test_wrong_wishes_and_places_are_one_line(writer, story):
     for request, reason in (
         (lambda: Wish(2, "whereas").checked(), "'whereas' is no marker; give one of although"),

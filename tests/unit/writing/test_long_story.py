@@ -117,6 +117,16 @@ def test_locks_hold_and_a_beginning_stays(writer, alone):
     assert len(begun.story.text.split()) > 19
 
 
+def test_every_lock_within_the_plan_holds(writer, alone):
+    """Also in the last window, whose plan ends where it will."""
+    plan = alone[0].plan
+    locks = [(place, (plan[place] + 1) % CODES) for place in range(len(plan) - 6, len(plan))]
+    for lock, draft in zip(
+        locks, written(writer, [replace(REQUESTS[0], locks=(lock,)) for lock in locks], LONG, 6), strict=True
+    ):
+        assert draft.plan[: lock[0] + 1] == (*plan[: lock[0]], lock[1])
+
+
 def test_a_lock_behind_the_plan_is_told(writer):
     with pytest.warns(UserWarning, match="`locks`: place 150 lies behind the plan that was drawn, of [0-9]+ codes"):
         list(writer.write_many([Request("Ann", locks=((150, 1),))], replace(LONG, words=24)))

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import string
+import time
 from functools import partial
 
 import numpy as np
@@ -13,6 +15,7 @@ from discodvt.writing import Request, SamplingParams, StoryWriter
 from discodvt.writing.prompt_words import HERO, SPELLING, PromptWords, content_words
 
 BIAS = 2.0
+LETTERS = string.ascii_lowercase
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +43,18 @@ def test_content_words_are_those_the_story_is_about() -> None:
     assert content_words("The fox who lost his hat, and a FOX") == ["fox", "lost", "hat", "FOX"]
     assert content_words("Tell me a story about Zuleika's goat") == ["Zuleika", "goat"]
     assert content_words("it was 7") == []
+
+
+def test_no_prompt_is_slow(storyteller: StoryWriter) -> None:
+    """A run of letters cost the square of its length, at times that of its copies; words cost their number."""
+    runs, spelled = (
+        "a" * 20_000,
+        " ".join(f"{a}{b}{c}{d}" for a in "bcdf" for b in LETTERS for c in LETTERS for d in LETTERS),
+    )
+    begun = time.process_time()
+    assert favoured(storyteller, f"dog {runs} bird", []) == {"▁dog": HERO * BIAS, "▁bird": BIAS}
+    assert favoured(storyteller, spelled, [])
+    assert time.process_time() - begun < 5
 
 
 def test_a_word_is_favoured_until_the_story_has_it(storyteller: StoryWriter) -> None:

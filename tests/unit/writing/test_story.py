@@ -6,8 +6,9 @@ from unit.writing.toy_writer import TEXTS
 
 from discodvt.corpus.sentences import split_sentences
 from discodvt.data.subwords import as_input, train_tokenizer
+from discodvt.errors import BadRequest
 from discodvt.writing.detokenizer import Detokenizer
-from discodvt.writing.story import NO_CODE, Segment, cut_to_sentence, segments_of
+from discodvt.writing.story import NO_CODE, Segment, Story, cut_to_sentence, segments_of
 
 
 def test_subwords_become_the_text_they_came_from_even_inside_a_character():
@@ -26,6 +27,26 @@ def test_subwords_become_the_text_they_came_from_even_inside_a_character():
     assert half.text == ""
     half.end()
     assert half.text == "\N{REPLACEMENT CHARACTER}"
+
+
+def test_added_tokens_are_text_as_they_are():
+    """GPT-NeoX and Phi have tokens that are runs of spaces, which are no letters of GPT-2's alphabet."""
+    tokenizer = train_tokenizer(TEXTS[:1], 270).backend_tokenizer
+    tokenizer.add_tokens(["    ", "<think>", "zażółć"])
+    ids = tokenizer.encode("He    <think>zażółć ran", add_special_tokens=False).ids
+    grown = Detokenizer(tokenizer).growing()
+    for id in ids:
+        grown.add(id)
+    grown.end()
+    assert {tokenizer.token_to_id(added) for added in ("    ", "<think>", "zażółć")} <= set(ids)
+    assert grown.text == tokenizer.decode(ids, skip_special_tokens=False)
+
+
+@pytest.mark.parametrize("value", ["1e999", "NaN", "-Infinity"])
+def test_a_number_that_is_none_is_an_error_of_its_line(value):
+    line = f'{{"id": "1", "prompt": "a", "story": "b", "plan": [1], "seed": {value}, "model": "m", "finish": "end"}}'
+    with pytest.raises(BadRequest, match="here: no story of `discodvt generate`"):
+        Story.from_line(line, "here")
 
 
 def sentencepiece(*words: str) -> Tokenizer:

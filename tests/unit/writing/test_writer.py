@@ -315,6 +315,16 @@ def test_directories_that_are_no_writer(directory, tmp_path):
     refused(broken, "decoder_layers is 3; expected 2, as in the weights")
     (broken / "config.json").write_text(json.dumps(config | {"model_type": "gpt2"}))
     refused(broken, "it lacks the weights")
+    for key, wrong in (
+        ("plan_strength", '"x"'),
+        ("plan_tail", "1.5"),
+        ("latent_scale", "NaN"),
+        ("conv_layers", "null"),
+    ):
+        (broken / "config.json").write_text(json.dumps(config | {key: json.loads(wrong)}))
+        refused(broken, f"{key} is {wrong}; expected a (whole )?number of 0 or more")
+    (broken / "config.json").write_text(json.dumps({name: config[name] for name in config if name != "conv_layers"}))
+    refused(broken, "conv_layers is null; expected a whole number")
     (broken / "config.json").write_text("[")
     refused(broken, "no JSON object")
     (broken / "config.json").write_text(json.dumps(config))

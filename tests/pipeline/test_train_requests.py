@@ -316,6 +316,22 @@ def test_wrong_settings(place, setting, said):
     assert said in refused("--set", setting)
 
 
+@pytest.mark.parametrize(
+    "overrides", [["stage=seq2seq", *(f"model.{name}=" for name in SIZES)], ["model.tune=generator"]]
+)
+def test_a_rate_of_a_posterior_that_is_not_trained(place, overrides):
+    words = [word for override in [*overrides, "optimizer.posterior_rate=0.5"] for word in ("--set", override)]
+    assert "optimizer.posterior_rate: no posterior is trained here" in refused(*words)
+
+
+def test_the_posteriors_rate_may_be_given_on_resume(place):
+    again = stopped(place)
+    code, _, said = ask(*again, "--resume", "--change", "optimizer.posterior_rate=0.5")
+    assert code == 0, said
+    changed = {"key": "optimizer.posterior_rate", "from": None, "to": 0.5}
+    assert json.loads((place / "out" / "manifest.json").read_text())["changes"] == [changed]
+
+
 def test_a_checkpoint_of_another_shape(place):
     DiscoDVT.from_bart(place / "bart", **SIZES | {"num_codes": 12}).save_pretrained(place / "bart")
     assert "codes is 12, the recipe asks for 8" in refused()

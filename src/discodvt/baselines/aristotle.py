@@ -22,7 +22,7 @@ from discodvt.baselines.rescoring import NewVerbsOnly, ScoredPlot, TokenRescorin
 from discodvt.baselines.scorers import PlotScorer, ScorerModel, rescore_with
 from discodvt.checkpoints import Checkpoint, best_device
 from discodvt.corpus import read_examples
-from discodvt.data.subwords import Symbols, as_input
+from discodvt.data.subwords import Symbols, encode
 from discodvt.errors import BadRequest
 from discodvt.model.backbones import Backbone, Prompt, load_language_model, new_backbone
 from discodvt.stored_files import read_settings
@@ -56,8 +56,11 @@ class PlotDrawer:
 
     def prompt_ids(self, prompt: str) -> list[int]:
         """A prompt as the plot writer and the rescorers read it, its separator included for the latter."""
-        encoded = self.tokenizer.backend_tokenizer.encode(as_input(prompt), add_special_tokens=False)
-        return list(encoded.ids[: self.prompt_tokens])
+        return self._ids(prompt)[: self.prompt_tokens]
+
+    def _ids(self, text: str) -> list[int]:
+        (encoded,) = encode(self.tokenizer.backend_tokenizer, [text])
+        return list(encoded.ids)
 
     def draw(self, prompt: str, *, seed: int) -> str:
         """The plot of a prompt; the same seed draws the same."""
@@ -89,8 +92,7 @@ class PlotDrawer:
 
     def encode(self, plot: str) -> Tensor:
         """A plot as token ids [T]."""
-        ids = self.tokenizer.backend_tokenizer.encode(as_input(plot), add_special_tokens=False).ids[: self.longest]
-        return torch.tensor(ids, dtype=torch.long)
+        return torch.tensor(self._ids(plot)[: self.longest], dtype=torch.long)
 
     @cached_property
     def backbone(self) -> Backbone:
@@ -112,9 +114,9 @@ class PlotDrawer:
         return int(self.backbone.begin(ids, torch.ones_like(ids))[2])
 
     def _rescore(self, prompt: str, *, skip: int) -> Any:
-        context = self.tokenizer.backend_tokenizer.encode(as_input(source_text(prompt, "")), add_special_tokens=False)
+        context = self._ids(source_text(prompt, ""))
         return rescore_with(
-            list(self.scorers.values()), [context.ids], longest=self.scorer_tokens, padding=self._symbols.pad, skip=skip
+            list(self.scorers.values()), [context], longest=self.scorer_tokens, padding=self._symbols.pad, skip=skip
         )
 
     @torch.no_grad()

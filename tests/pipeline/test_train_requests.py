@@ -201,6 +201,12 @@ def test_the_unfinished_work_of_another_command_is_left_alone(place):
     assert "holds an unfinished `annotate`" in refused()
 
 
+def test_a_request_that_cannot_be_read_is_named(place):
+    (place / "out").mkdir()
+    (place / "out" / "stage.json").write_text('{"stage": ')
+    assert "stage.json: not readable as JSON" in refused()
+
+
 def test_shares_of_prompts_and_stories_that_are_cut_are_said_at_the_start(place):
     code, out, _ = ask("--set", "data.prompt_tokens=1", "--set", "data.story_tokens=16")
     assert code == 0

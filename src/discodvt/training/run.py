@@ -6,7 +6,6 @@ leaves a whole writer: the DiscoDVT it was trained on, and `prior/`. In a store 
 (`discodvt.mirrored`), to which every `last-STEP/` is put when it is there.
 """
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -21,6 +20,7 @@ from discodvt.checkpoints import quiet_libraries
 from discodvt.config import LoopSettings
 from discodvt.errors import BadRequest
 from discodvt.mirrored import Mirror, mirrored, workplace
+from discodvt.resumable import read_json
 from discodvt.storage import RemotePath
 from discodvt.training.assembly import TOKENS, Progress, Recipe, Site, silent
 from discodvt.training.loop import Event, Loop, RunProgress
@@ -202,7 +202,7 @@ def _is_done(checkpoints: Checkpoints, resume: bool) -> bool:
 def _killed_at_start(directory: Path, name: str) -> bool:
     """Whether an earlier run of this kind came to no checkpoint, so that there is nothing to resume."""
     request = directory / REQUEST
-    return request.exists() and json.loads(request.read_text(encoding="utf-8")).get("stage") == name
+    return request.exists() and read_json(request).get("stage") == name
 
 
 def _leave_in_order(directory: Path, stage: Stage, checkpoints: Checkpoints, reached: RunProgress) -> dict[str, Any]:

@@ -211,14 +211,16 @@ class CoreNlpParser:
         if not self.url.startswith(("http://", "https://")):
             raise BadRequest(f"{url}: not an http address; give corenlp:http://HOST:PORT")
         self.seconds = seconds
-        probe = self._ask(language.probe)["sentences"][0]["basicDependencies"]
-        self.scheme = scheme_of({edge["dep"] for edge in probe}, source=self.name)
+        probe = self._ask(language.probe)["sentences"]
+        labels = {edge["dep"] for sentence in probe for edge in sentence["basicDependencies"]}
+        self.scheme = scheme_of(labels, source=self.name)
 
     def parse(self, pieces: Sequence[str]) -> Iterator[list[Sentence]]:
         for piece in pieces:
             yield list(_corenlp_sentences(piece, self._ask(piece), self.language)) if piece.strip() else []
 
     def _ask(self, text: str) -> dict[str, Any]:
+        from http.client import HTTPException
         from urllib.error import URLError
         from urllib.parse import urlencode
         from urllib.request import Request, urlopen
@@ -227,12 +229,14 @@ class CoreNlpParser:
         request = Request(address, data=text.encode("utf-8"), headers={"Content-Type": "text/plain; charset=utf-8"})
         try:
             with urlopen(request, timeout=self.seconds) as answer:
-                result: dict[str, Any] = json.load(answer)
-        except (URLError, TimeoutError, ConnectionError) as error:
+                result: Any = json.load(answer)
+        except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
             reason = getattr(error, "reason", error)
             raise WorkFailed(f"{self.url}: no answer from the CoreNLP server ({reason}); is it running?") from None
         except ValueError:
-            raise WorkFailed(f"{self.url}: the answer is not JSON; is this a CoreNLP server?") from None
+            result = None
+        if not isinstance(result, dict) or "sentences" not in result:
+            raise WorkFailed(f"{self.url}: the answer is not one of CoreNLP's; is this a CoreNLP server?")
         return result
 
 

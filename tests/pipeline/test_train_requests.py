@@ -1,6 +1,7 @@
 """`discodvt train` with a wrong request: one clear line on standard error, exit 2, nothing written."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -125,6 +126,23 @@ def test_a_resumed_run_may_differ_in_what_is_named(place):
     assert [line["learning_rate"] for line in rates if "learning_rate" in line] == pytest.approx([1e-4, 2.5e-6])
     card = (place / "out" / "README.md").read_text()
     assert "## Changed on resume\n\n- step 1: optimizer.learning_rate from 0.0001 to 1e-05\n" in card
+
+
+def test_a_disk_that_is_full_is_one_line_and_the_last_checkpoint_stays(place):
+    """A limit on the size of files, below that of the model, stands for the disk."""
+    resource = pytest.importorskip("resource")  # not on Windows
+    again = stopped(place)
+    (last,) = (place / "out").glob("last-*")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((last / "model.safetensors").stat().st_size - 1, limits[1]))
+    try:
+        code, _, said = ask(*again, "--resume")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert code == 1
+    assert re.search(r"^discodvt: out/last-0*2\.partial: cannot be written .*File too large", said, re.MULTILINE)
+    assert list((place / "out").glob("last-*[0-9]")) == [last]
+    assert ask(*again, "--resume")[0] == 0
 
 
 def test_a_change_is_remembered_when_the_run_is_killed_again(place):

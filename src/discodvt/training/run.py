@@ -22,6 +22,7 @@ from discodvt.errors import BadRequest
 from discodvt.mirrored import Mirror, mirrored, workplace
 from discodvt.resumable import read_json
 from discodvt.storage import RemotePath
+from discodvt.stored_weights import writing_weights
 from discodvt.training.assembly import TOKENS, Progress, Recipe, Site, silent
 from discodvt.training.loop import Event, Loop, RunProgress
 from discodvt.training.outputs import METRICS, TENSORBOARD, Checkpoints, Journal, plot
@@ -210,7 +211,8 @@ def _leave_in_order(directory: Path, stage: Stage, checkpoints: Checkpoints, rea
     best = checkpoints.progress("best") or vars(reached)
     checkpoints.publish_best(directory / stage.inside)
     if stage.around is not None:
-        stage.around.save_pretrained(directory)
+        with writing_weights(directory):
+            stage.around.save_pretrained(directory)
         stage.describe(directory, best)
     plot(directory)
     return best

@@ -13,12 +13,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import torch
 from accelerate import Accelerator
 
 from discodvt.artefacts import MANIFEST, REQUEST, open_stage
 from discodvt.checkpoints import quiet_libraries
 from discodvt.config import LoopSettings
-from discodvt.errors import BadRequest
+from discodvt.errors import BadRequest, WorkFailed
 from discodvt.mirrored import Mirror, mirrored, workplace
 from discodvt.resumable import read_json
 from discodvt.storage import RemotePath
@@ -139,11 +140,17 @@ def run_stage(
                     mirror.send()
                 if opened is not None:
                     yield event
-        except BaseException:
+        except BaseException as error:
             if opened is not None and not started:  # nothing in it is worth resuming
                 if journal is not None:
                     journal.close()
                 opened.abandon()
+            if _out_of_memory(error):
+                raise WorkFailed(
+                    "out of memory; set batch.stories_per_micro_batch lower, run.gradient_checkpointing=true (also "
+                    "with `resume` `change`), or the sizes of a new model lower",
+                    parameter=("resume", "change"),
+                ) from None
             raise
         if opened is not None and journal is not None:
             journal.close()
@@ -216,6 +223,12 @@ def _leave_in_order(directory: Path, stage: Stage, checkpoints: Checkpoints, rea
         stage.describe(directory, best)
     plot(directory)
     return best
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    """Of a device or of this machine, for which PyTorch has no class."""
+    said = isinstance(error, RuntimeError) and "allocate memory" in str(error)
+    return said or isinstance(error, torch.OutOfMemoryError | MemoryError)
 
 
 def _check_processes(settings: LoopSettings, accelerator: Accelerator) -> None:

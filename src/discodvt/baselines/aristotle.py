@@ -190,14 +190,15 @@ def join(
     """Learn the weights of the rescorers, and put all parts into one directory."""
     if not scorers:
         raise BadRequest("`scorer`: none given; give NAME=DIR of each run of the `scorer` stage", "scorer")
-    for path, kinds in (
-        (plot_writer, None),
-        (story_writer, None),
-        *((path, ("discodvt-scorer",)) for path in scorers.values()),
-    ):
-        opened = Checkpoint.open(path)
-        if kinds:
-            opened.require(*kinds)
+    if min_tokens > max_tokens:
+        raise BadRequest(
+            f"`min_tokens` {min_tokens} is above `max_tokens` {max_tokens}; swap them", ("min_tokens", "max_tokens")
+        )
+    for path in scorers.values():
+        Checkpoint.open(path).require("discodvt-scorer")
+    for path in (plot_writer, story_writer):
+        if (kind := Checkpoint.open(path).kind).startswith("discodvt"):
+            raise BadRequest(f"{path}: a {kind} checkpoint; give a run of the stage `plot-writer` or `story-writer`")
     pairs = plots / "weights.parquet"
     if not pairs.is_file():
         raise BadRequest(f"{plots}: no weights.parquet in it; give a directory of `discodvt rescoring plots`")

@@ -22,7 +22,7 @@ import numpy as np
 from discodvt.discourse.language import Language
 from discodvt.discourse.languages import ENGLISH
 from discodvt.discourse.trees import UD2, Scheme, Sentence, Tree, scheme_of
-from discodvt.errors import BadRequest, WorkFailed
+from discodvt.errors import BadRequest, WorkFailed, first_line
 
 if TYPE_CHECKING:
     from spacy.language import Language as Pipeline
@@ -139,9 +139,8 @@ def _load_spacy(source: str) -> "Pipeline":
             warnings.filterwarnings("ignore", message=r"\[W095\]")  # trained with a nearby spaCy version
             return spacy.load(source, exclude=_SPACY_UNUSED)
     except OSError as error:
-        first = str(error).splitlines()[0]
         raise BadRequest(
-            f"spaCy pipeline {source!r} cannot be opened: {first} Install it or give its directory"
+            f"spaCy pipeline {source!r} cannot be opened: {first_line(error)} Install it or give its directory"
         ) from None
 
 
@@ -175,9 +174,9 @@ class StanzaParser:
             options = {"processors": "tokenize,mwt,pos,lemma,depparse", "download_method": None, "verbose": False}
             return cls(stanza.Pipeline(language.code, **options), language)
         except Exception as error:  # stanza raises its own and requests' errors here, none of them exported
-            first = str(error).splitlines()[0]
             raise BadRequest(
-                f"stanza's models for {language.name}: {first}; run `stanza.download('{language.code}')` once"
+                f"stanza's models for {language.name}: {first_line(error)}; "
+                f"run `stanza.download('{language.code}')` once"
             ) from None
 
     def parse(self, pieces: Sequence[str]) -> Iterator[list[Sentence]]:

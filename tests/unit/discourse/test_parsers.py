@@ -199,6 +199,16 @@ def test_stanza_is_opened_for_the_language(monkeypatch: pytest.MonkeyPatch) -> N
     assert codes == ["de"]
 
 
+@pytest.mark.parametrize(("message", "said"), [("", "ConnectionError"), ("\nno models\nat all", "no models")])
+def test_a_stanza_that_cannot_be_opened_is_one_line(monkeypatch: pytest.MonkeyPatch, message: str, said: str) -> None:
+    def pipeline(code: str, **_: object) -> None:
+        raise ConnectionError(message)
+
+    monkeypatch.setitem(sys.modules, "stanza", SimpleNamespace(Pipeline=pipeline))  # type: ignore[arg-type]
+    with pytest.raises(BadRequest, match=f"stanza's models for english: {said}; run"):
+        load_parser("stanza")
+
+
 def test_the_program_annotates_without_pytorch(tmp_path: Path) -> None:
     (tmp_path / "story.txt").write_text("Although the fox was tired, he walked on.")
     code = """

@@ -226,9 +226,9 @@ def _leave_in_order(directory: Path, stage: Stage, checkpoints: Checkpoints, rea
 
 
 def _out_of_memory(error: BaseException) -> bool:
-    """Of a device or of this machine, for which PyTorch has no class."""
+    """For tensors: of a device, or of this machine, for which PyTorch has no class."""
     said = isinstance(error, RuntimeError) and "allocate memory" in str(error)
-    return said or isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return said or isinstance(error, torch.OutOfMemoryError)
 
 
 def _check_processes(settings: LoopSettings, accelerator: Accelerator) -> None:

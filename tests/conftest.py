@@ -51,7 +51,7 @@ def warm_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     from discodvt.experiments.grid_run import _context
 
     monkeypatch.setattr(local, "get_context", lambda method: _context())
-    monkeypatch.setattr(local, "_begin", stay)
+    monkeypatch.setattr(local, "end_with", stay)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from discodvt.model.sizes import PAPER
 from discodvt.storage import locate
 
 PACKAGE = Path(discodvt.__file__).parent
+MOST, MOST_LAYERS = 2**31 - 1, 1000  # beyond, a size is a slip of the keyboard that libraries do not survive
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -92,19 +93,19 @@ class Tokenizer(Section):
 
     source: str | None = Field(default=None, description="Directory or Hub id of a BART tokenizer")
     vocab_size: int | None = Field(
-        default=None, ge=270, description="Train a byte-level BPE of this size on the train split"
+        default=None, ge=270, le=2**22, description="Train a byte-level BPE of this size on the train split"
     )
 
 
 class BackboneShape(Section):
     """The shape of a BART to be trained from scratch."""
 
-    width: int = Field(default=768, ge=8)
-    encoder_layers: int = Field(default=6, ge=1)
-    decoder_layers: int = Field(default=6, ge=1)
+    width: int = Field(default=768, ge=8, le=MOST)
+    encoder_layers: int = Field(default=6, ge=1, le=MOST_LAYERS)
+    decoder_layers: int = Field(default=6, ge=1, le=MOST_LAYERS)
     heads: int = Field(default=12, ge=1)
-    ffn_width: int = Field(default=3072, ge=8)
-    positions: int = Field(default=1024, ge=16)
+    ffn_width: int = Field(default=3072, ge=8, le=MOST)
+    positions: int = Field(default=1024, ge=16, le=MOST)
     dropout: float = Field(default=0.1, ge=0, lt=1)
     init_std: float = Field(
         default=0.02, gt=0, description="Of new weights; narrow models stall below 1 / sqrt(width), give them that"
@@ -134,11 +135,11 @@ class NewBackbone(Backbone):
 class Latent(Section):
     """The sizes of the latent, where it is new; where it is not, they must be what the checkpoint has."""
 
-    num_codes: int = Field(default=PAPER.num_codes, ge=2, description="K, the latent vocabulary")
-    code_width: int = Field(default=PAPER.code_width, ge=1)
+    num_codes: int = Field(default=PAPER.num_codes, ge=2, le=MOST, description="K, the latent vocabulary")
+    code_width: int = Field(default=PAPER.code_width, ge=1, le=MOST)
     conv_layers: int = Field(default=PAPER.conv_layers, ge=1, le=6, description="c: a code stands for 2^c tokens")
-    conv_channels: int = Field(default=PAPER.conv_channels, ge=1)
-    relation_width: int = Field(default=PAPER.relation_width, ge=1)
+    conv_channels: int = Field(default=PAPER.conv_channels, ge=1, le=MOST)
+    relation_width: int = Field(default=PAPER.relation_width, ge=1, le=MOST)
     bottleneck: str = Field(
         default=PAPER.bottleneck,
         description="gumbel or straight-through: one choice among K; bits: log2 K binary choices; "

@@ -40,4 +40,4 @@ class BadRequest(DiscoError):
 
 def first_line(error: BaseException) -> str:
     """What a library says of its error, for a message of one line; where it says nothing, the error's name."""
-    return next(iter(str(error).splitlines()), type(error).__name__)
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

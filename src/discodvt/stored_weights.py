@@ -6,6 +6,7 @@ is whole: what it lacks is its base's, LoRA added. `discodvt.checkpoints` finds 
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -19,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from discodvt.artefacts import file_hash
-from discodvt.errors import BadRequest
+from discodvt.errors import BadRequest, WorkFailed, first_line
 from discodvt.stored_files import read_settings
 
 WHOLE = "model.safetensors"
@@ -212,6 +213,15 @@ def writer_parts(directory: Path) -> list[Path]:
 @lru_cache
 def _kept_hash(file: Path, size: int, changed: int) -> str:
     return file_hash(file)
+
+
+@contextmanager
+def writing_weights(path: Path) -> Iterator[None]:
+    """A full disk as one line: safetensors has an error of its own for it."""
+    try:
+        yield
+    except SafetensorError as error:
+        raise WorkFailed(f"{path}: cannot be written ({first_line(error)})") from None
 
 
 def is_lora(name: str) -> bool:

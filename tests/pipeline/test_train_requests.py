@@ -1,6 +1,7 @@
 """`discodvt train` with a wrong request: one clear line on standard error, exit 2, nothing written."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -127,6 +128,23 @@ def test_a_resumed_run_may_differ_in_what_is_named(place):
     assert "## Changed on resume\n\n- step 1: optimizer.learning_rate from 0.0001 to 1e-05\n" in card
 
 
+def test_a_disk_that_is_full_is_one_line_and_the_last_checkpoint_stays(place):
+    """A limit on the size of files, below that of the model, stands for the disk."""
+    resource = pytest.importorskip("resource")  # not on Windows
+    again = stopped(place)
+    (last,) = (place / "out").glob("last-*")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((last / "model.safetensors").stat().st_size - 1, limits[1]))
+    try:
+        code, _, said = ask(*again, "--resume")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert code == 1
+    assert re.search(r"^discodvt: out/last-0*2\.partial: cannot be written .*File too large", said, re.MULTILINE)
+    assert list((place / "out").glob("last-*[0-9]")) == [last]
+    assert ask(*again, "--resume")[0] == 0
+
+
 def test_a_change_is_remembered_when_the_run_is_killed_again(place):
     stopped(place)
     settings = ["run.steps=4", "run.save_every_steps=1", "optimizer.learning_rate=1e-5"]
@@ -199,6 +217,12 @@ def test_the_unfinished_work_of_another_command_is_left_alone(place):
     (place / "out").mkdir()
     (place / "out" / "stage.json").write_text(json.dumps({"stage": "annotate", "config": {}, "inputs": {}}))
     assert "holds an unfinished `annotate`" in refused()
+
+
+def test_a_request_that_cannot_be_read_is_named(place):
+    (place / "out").mkdir()
+    (place / "out" / "stage.json").write_text('{"stage": ')
+    assert "stage.json: not readable as JSON" in refused()
 
 
 def test_shares_of_prompts_and_stories_that_are_cut_are_said_at_the_start(place):
@@ -314,6 +338,22 @@ def test_an_unfinished_run_says_how_to_go_on(place):
 )
 def test_wrong_settings(place, setting, said):
     assert said in refused("--set", setting)
+
+
+@pytest.mark.parametrize(
+    "overrides", [["stage=seq2seq", *(f"model.{name}=" for name in SIZES)], ["model.tune=generator"]]
+)
+def test_a_rate_of_a_posterior_that_is_not_trained(place, overrides):
+    words = [word for override in [*overrides, "optimizer.posterior_rate=0.5"] for word in ("--set", override)]
+    assert "optimizer.posterior_rate: no posterior is trained here" in refused(*words)
+
+
+def test_the_posteriors_rate_may_be_given_on_resume(place):
+    again = stopped(place)
+    code, _, said = ask(*again, "--resume", "--change", "optimizer.posterior_rate=0.5")
+    assert code == 0, said
+    changed = {"key": "optimizer.posterior_rate", "from": None, "to": 0.5}
+    assert json.loads((place / "out" / "manifest.json").read_text())["changes"] == [changed]
 
 
 def test_a_checkpoint_of_another_shape(place):

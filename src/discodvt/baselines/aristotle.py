@@ -22,7 +22,7 @@ from discodvt.baselines.rescoring import NewVerbsOnly, ScoredPlot, TokenRescorin
 from discodvt.baselines.scorers import PlotScorer, ScorerModel, rescore_with
 from discodvt.checkpoints import Checkpoint, best_device
 from discodvt.corpus import read_examples
-from discodvt.data.subwords import Symbols, as_input
+from discodvt.data.subwords import Symbols, encode
 from discodvt.errors import BadRequest
 from discodvt.model.backbones import Backbone, Prompt, load_language_model, new_backbone
 from discodvt.stored_files import read_settings
@@ -56,8 +56,11 @@ class PlotDrawer:
 
     def prompt_ids(self, prompt: str) -> list[int]:
         """A prompt as the plot writer and the rescorers read it, its separator included for the latter."""
-        encoded = self.tokenizer.backend_tokenizer.encode(as_input(prompt), add_special_tokens=False)
-        return list(encoded.ids[: self.prompt_tokens])
+        return self._ids(prompt)[: self.prompt_tokens]
+
+    def _ids(self, text: str) -> list[int]:
+        (encoded,) = encode(self.tokenizer.backend_tokenizer, [text])
+        return list(encoded.ids)
 
     def draw(self, prompt: str, *, seed: int) -> str:
         """The plot of a prompt; the same seed draws the same."""
@@ -89,8 +92,7 @@ class PlotDrawer:
 
     def encode(self, plot: str) -> Tensor:
         """A plot as token ids [T]."""
-        ids = self.tokenizer.backend_tokenizer.encode(as_input(plot), add_special_tokens=False).ids[: self.longest]
-        return torch.tensor(ids, dtype=torch.long)
+        return torch.tensor(self._ids(plot)[: self.longest], dtype=torch.long)
 
     @cached_property
     def backbone(self) -> Backbone:
@@ -112,9 +114,9 @@ class PlotDrawer:
         return int(self.backbone.begin(ids, torch.ones_like(ids))[2])
 
     def _rescore(self, prompt: str, *, skip: int) -> Any:
-        context = self.tokenizer.backend_tokenizer.encode(as_input(source_text(prompt, "")), add_special_tokens=False)
+        context = self._ids(source_text(prompt, ""))
         return rescore_with(
-            list(self.scorers.values()), [context.ids], longest=self.scorer_tokens, padding=self._symbols.pad, skip=skip
+            list(self.scorers.values()), [context], longest=self.scorer_tokens, padding=self._symbols.pad, skip=skip
         )
 
     @torch.no_grad()
@@ -188,14 +190,15 @@ def join(
     """Learn the weights of the rescorers, and put all parts into one directory."""
     if not scorers:
         raise BadRequest("`scorer`: none given; give NAME=DIR of each run of the `scorer` stage", "scorer")
-    for path, kinds in (
-        (plot_writer, None),
-        (story_writer, None),
-        *((path, ("discodvt-scorer",)) for path in scorers.values()),
-    ):
-        opened = Checkpoint.open(path)
-        if kinds:
-            opened.require(*kinds)
+    if min_tokens > max_tokens:
+        raise BadRequest(
+            f"`min_tokens` {min_tokens} is above `max_tokens` {max_tokens}; swap them", ("min_tokens", "max_tokens")
+        )
+    for path in scorers.values():
+        Checkpoint.open(path).require("discodvt-scorer")
+    for path in (plot_writer, story_writer):
+        if (kind := Checkpoint.open(path).kind).startswith("discodvt"):
+            raise BadRequest(f"{path}: a {kind} checkpoint; give a run of the stage `plot-writer` or `story-writer`")
     pairs = plots / "weights.parquet"
     if not pairs.is_file():
         raise BadRequest(f"{plots}: no weights.parquet in it; give a directory of `discodvt rescoring plots`")

@@ -92,11 +92,11 @@ def make_plots(
     inputs = [files["train"], files["valid"]]
     with open_stage(out, STAGE, config={"parser": parser, "seed": seed}, inputs=inputs, overwrite=overwrite) as stage:
         if not stage.complete:
-            reader = PlotReader(parser)
-            plotted = {split: list(_plotted(reader, files[split])) for split in ("train", "valid")}
-            if not plotted["train"] or not plotted["valid"]:
-                stage.abandon()
-                raise BadRequest(f"{corpus}: no story with an event in it; give stories that tell something")
+            with stage.abandoned_if_wrong():
+                reader = PlotReader(parser)
+                plotted = {split: list(_plotted(reader, files[split])) for split in ("train", "valid")}
+                if not plotted["train"] or not plotted["valid"]:
+                    raise BadRequest(f"{corpus}: no story with an event in it; give stories that tell something")
             stage.finish(**_write(stage, plotted, seed))
         return stage.facts
 

@@ -40,7 +40,7 @@ _DEEDS = (
 
 def make_title(story: str) -> str | None:
     """A title of this story's own words, or None where no character or thing stands out."""
-    draw = Random(f"title {story}")
+    draw = Random(f"title {story}".encode(errors="replace"))  # half a character has no bytes
     nouns, adjectives = _things(story)
     names = Counter(name for name in _NAME.findall(story) if name not in _NOT_NAMES)
     name = next((name for name, count in names.most_common(1) if count > 1), None)
@@ -59,7 +59,7 @@ def make_title(story: str) -> str | None:
 
 def wants_title(story: str) -> bool:
     """Whether this story is of the half that gets a title; drawn from the story itself."""
-    return crc32(story.encode()) % 2 == 0
+    return crc32(story.encode(errors="replace")) % 2 == 0
 
 
 def _things(story: str) -> tuple[list[str], dict[str, str]]:

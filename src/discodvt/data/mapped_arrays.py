@@ -1,6 +1,8 @@
 """Arrays in a safetensors file, mapped into memory: the system reads what is looked at, and all processes share it."""
 
+import errno
 import json
+import os
 from collections.abc import Mapping
 from math import prod
 from mmap import ACCESS_READ, ACCESS_WRITE, mmap
@@ -43,9 +45,21 @@ def create_arrays(path: Path, shapes: Mapping[str, tuple[str, int]]) -> Arrays:
     text += b" " * (-len(text) % 8)
     with path.open("wb+") as file:
         file.write(len(text).to_bytes(8, "little") + text)
-        file.truncate(8 + len(text) + end)
         file.flush()
+        _reserve(file.fileno(), 8 + len(text) + end)
         return _views(mmap(file.fileno(), 0, access=ACCESS_WRITE))
+
+
+def _reserve(file: int, size: int) -> None:
+    """Make an open file this long and take the room for it, where the system can: what is mapped is written when there
+    is no way to say that the disk is full, and the process would be killed."""
+    os.truncate(file, size)
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file, 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # of a file system that cannot
+                raise
 
 
 def _views(mapped: mmap | bytes) -> Arrays:

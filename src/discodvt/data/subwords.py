@@ -67,6 +67,16 @@ def adding_a_space(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedTokenizer
     return tokenizer
 
 
+def encode(tokenizer: Tokenizer, texts: Iterable[str]) -> list[Any]:
+    """Texts as a model reads them: subwords, and their character offsets in `as_input` of each.
+
+    `</s>` spelled out in a text is letters, as it is for whoever writes with the model: no end, no padding.
+    """
+    tokenizer.encode_special_tokens = True
+    encoded: list[Any] = tokenizer.encode_batch([as_input(text) for text in texts], add_special_tokens=False)
+    return encoded
+
+
 def as_input(text: str) -> str:
     """A space is put before prompt and story, so that their first word is the word it is elsewhere."""
     return " " + text

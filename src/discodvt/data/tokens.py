@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerBase
 
 from discodvt.corpus import ANNOTATED_SCHEMA, CORPUS_SCHEMA, read_rows
 from discodvt.corpus.records import refuse_null
-from discodvt.data.subwords import Symbols, as_input
+from discodvt.data.subwords import Symbols, as_input, encode
 from discodvt.discourse.labels import LABELS
 from discodvt.errors import BadRequest
 
@@ -152,12 +152,12 @@ def tokenize_rows(
     try:
         stories = _with_story(path, read_rows(path, schema, skip=skip, take=take), first=skip)
         while rows := list(islice(stories, 1024)):
-            encoded = _encode(tokenizer, [as_input(row["story"]) for row in rows])
-            prompts = _encode(tokenizer, [as_input(row["prompt"]) if with_prompts else "" for row in rows])
+            encoded = encode(tokenizer, (row["story"] for row in rows))
+            prompts = encode(tokenizer, (row["prompt"] if with_prompts else "" for row in rows))
             for row, story, prompt in zip(rows, encoded, prompts, strict=True):
                 if not story.ids:
                     continue
-                given = prompt.ids[:prompt_tokens] if row["prompt"].strip() else []
+                given = prompt.ids[:prompt_tokens] if with_prompts and row["prompt"].strip() else []
                 columns["prompts"].add(np.array([*symbols.prompt_start, *given, *symbols.prompt_end], dtype=np.int32))
                 told = [symbols.story_start, *story.ids, symbols.story_end]
                 columns["stories"].add(np.array(told, dtype=np.int32)[: story_tokens + 1])
@@ -203,12 +203,6 @@ def _with_story(path: Path, rows: Iterator[dict[str, Any]], *, first: int) -> It
         refuse_null(row, ("prompt", "story"), path, number)
         if row["story"].strip():
             yield row
-
-
-def _encode(tokenizer: Tokenizer, texts: list[str]) -> list[Any]:
-    """Subwords and their character offsets, in parallel threads of the tokenizers library."""
-    encoded: list[Any] = tokenizer.encode_batch(texts, add_special_tokens=False)
-    return encoded
 
 
 def _spans(row: dict[str, Any], story: Any, story_tokens: int) -> tuple[Ints, Ints]:

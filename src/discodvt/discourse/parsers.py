@@ -22,7 +22,7 @@ import numpy as np
 from discodvt.discourse.language import Language
 from discodvt.discourse.languages import ENGLISH
 from discodvt.discourse.trees import UD2, Scheme, Sentence, Tree, scheme_of
-from discodvt.errors import BadRequest, WorkFailed
+from discodvt.errors import BadRequest, WorkFailed, first_line
 
 if TYPE_CHECKING:
     from spacy.language import Language as Pipeline
@@ -139,9 +139,8 @@ def _load_spacy(source: str) -> "Pipeline":
             warnings.filterwarnings("ignore", message=r"\[W095\]")  # trained with a nearby spaCy version
             return spacy.load(source, exclude=_SPACY_UNUSED)
     except OSError as error:
-        first = str(error).splitlines()[0]
         raise BadRequest(
-            f"spaCy pipeline {source!r} cannot be opened: {first} Install it or give its directory"
+            f"spaCy pipeline {source!r} cannot be opened: {first_line(error)} Install it or give its directory"
         ) from None
 
 
@@ -175,9 +174,9 @@ class StanzaParser:
             options = {"processors": "tokenize,mwt,pos,lemma,depparse", "download_method": None, "verbose": False}
             return cls(stanza.Pipeline(language.code, **options), language)
         except Exception as error:  # stanza raises its own and requests' errors here, none of them exported
-            first = str(error).splitlines()[0]
             raise BadRequest(
-                f"stanza's models for {language.name}: {first}; run `stanza.download('{language.code}')` once"
+                f"stanza's models for {language.name}: {first_line(error)}; "
+                f"run `stanza.download('{language.code}')` once"
             ) from None
 
     def parse(self, pieces: Sequence[str]) -> Iterator[list[Sentence]]:
@@ -211,14 +210,16 @@ class CoreNlpParser:
         if not self.url.startswith(("http://", "https://")):
             raise BadRequest(f"{url}: not an http address; give corenlp:http://HOST:PORT")
         self.seconds = seconds
-        probe = self._ask(language.probe)["sentences"][0]["basicDependencies"]
-        self.scheme = scheme_of({edge["dep"] for edge in probe}, source=self.name)
+        probe = self._ask(language.probe)["sentences"]
+        labels = {edge["dep"] for sentence in probe for edge in sentence["basicDependencies"]}
+        self.scheme = scheme_of(labels, source=self.name)
 
     def parse(self, pieces: Sequence[str]) -> Iterator[list[Sentence]]:
         for piece in pieces:
             yield list(_corenlp_sentences(piece, self._ask(piece), self.language)) if piece.strip() else []
 
     def _ask(self, text: str) -> dict[str, Any]:
+        from http.client import HTTPException
         from urllib.error import URLError
         from urllib.parse import urlencode
         from urllib.request import Request, urlopen
@@ -227,12 +228,14 @@ class CoreNlpParser:
         request = Request(address, data=text.encode("utf-8"), headers={"Content-Type": "text/plain; charset=utf-8"})
         try:
             with urlopen(request, timeout=self.seconds) as answer:
-                result: dict[str, Any] = json.load(answer)
-        except (URLError, TimeoutError, ConnectionError) as error:
+                result: Any = json.load(answer)
+        except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
             reason = getattr(error, "reason", error)
             raise WorkFailed(f"{self.url}: no answer from the CoreNLP server ({reason}); is it running?") from None
         except ValueError:
-            raise WorkFailed(f"{self.url}: the answer is not JSON; is this a CoreNLP server?") from None
+            result = None
+        if not isinstance(result, dict) or "sentences" not in result:
+            raise WorkFailed(f"{self.url}: the answer is not one of CoreNLP's; is this a CoreNLP server?")
         return result
 
 

@@ -83,7 +83,7 @@ class LocalProcesses:
 
 
 def _new_pool() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_begin, initargs=(os.getpid(),))
+    return ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=end_with, initargs=(os.getpid(),))
 
 
 @contextmanager
@@ -118,12 +118,12 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _begin(parent: int) -> None:
+def end_with(parent: int) -> None:
+    """End this process when the one that started it is gone, however it went."""
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
 
 
 def _leave_with(parent: int) -> None:
-    """End this worker when the run that started it is gone, however it went."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)

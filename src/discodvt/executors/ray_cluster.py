@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from discodvt.errors import BadRequest, WorkFailed
+from discodvt.errors import BadRequest, WorkFailed, first_line
 from discodvt.executors.local import environment
 from discodvt.resumable import library_versions
 
@@ -43,7 +43,7 @@ class RayCluster:
             self._own = self._join_or_start(address)
         except Exception as error:  # Ray's own, Python's, and bare ones: a node that takes long to start
             what = f"ray:{address}: cannot join the cluster" if address else "ray: cannot join or start a cluster"
-            raise BadRequest(f"`on` {what} ({_first_line(error)})", parameter="on") from None
+            raise BadRequest(f"`on` {what} ({first_line(error)})", parameter="on") from None
         _keep_off_our_output(ray)
         self._running: dict[Any, int] = {}
         own = {name: amount for name, amount in self._need.items() if name not in _RAY_NAMES}
@@ -155,10 +155,6 @@ def _knock(address: str) -> None:
             "start one with `ray start --head`",
             parameter="on",
         ) from None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _last_line(error: Exception) -> str:

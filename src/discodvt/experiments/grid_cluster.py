@@ -7,14 +7,13 @@ was killed does it: it resumes.
 import os
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from discodvt.errors import DiscoError
 from discodvt.executors import Place
+from discodvt.executors.local import end_with
 from discodvt.executors.ray_cluster import RayCluster
 from discodvt.executors.shards import TRIES, parse_resources
 
@@ -77,11 +76,5 @@ def main(parent: str, log: str, threads: str, *command: str) -> None:
     """In the process of a step, which ends with the task that started it."""
     from discodvt.experiments.grid_run import run_command
 
-    threading.Thread(target=_leave_with, args=(int(parent),), daemon=True).start()
+    end_with(int(parent))
     run_command(command, Path(log), int(threads))
-
-
-def _leave_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)

@@ -11,9 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from discodvt.corpus import read_examples
+from discodvt.corpus.records import row_count
 from discodvt.experiments.grid_steps import Plan, Step
 from discodvt.experiments.grid_timing import Shape, calibrate, checkpoint_shape, parameters, shape_of, time_updates
-from discodvt.storage import open_for_arrow
 from discodvt.training.assembly import Recipe
 
 STAGE_FACTORS = {  # time of a step, and size of the model, over those of a plain seq2seq of the same shape
@@ -226,17 +227,12 @@ def _source_words(step: Step | None, plan: Plan) -> tuple[int, int] | None:
 
 
 def _from_parquet(directory: Path) -> tuple[int, int] | None:
-    import pyarrow.parquet as pq
-
     files = sorted(directory.glob("*.parquet"))
     if not files:
         return None
-    rows = sum(pq.ParquetFile(open_for_arrow(path)).metadata.num_rows for path in files)
-    sample = pq.ParquetFile(open_for_arrow(files[0]))
-    block = next(sample.iter_batches(batch_size=200, columns=["story"]), None)
-    texts = [] if block is None else block.column("story").to_pylist()
-    words = sum(len(text.split()) for text in texts) / max(1, len(texts))
-    return round(words * rows), rows
+    rows = sum(map(row_count, files))
+    words = [len(example.story.split()) for example in read_examples(files[0], take=200)]
+    return round(sum(words) / max(1, len(words)) * rows), rows
 
 
 def _from_lines(step: Step) -> tuple[int, int] | None:

@@ -15,11 +15,11 @@ from typing import Any
 
 from discodvt.artefacts import file_hash
 from discodvt.corpus import ANNOTATED_SCHEMA, split_files
+from discodvt.corpus.records import columns_of
 from discodvt.errors import BadRequest
 from discodvt.experiments.grid import ChainLink, Grid, StageSettings, Value
 from discodvt.experiments.grid_steps import Cell, Kind, Plan, Row, Step, lineage
 from discodvt.experiments.space import overrides_of
-from discodvt.storage import open_for_arrow
 from discodvt.training.assembly import Recipe
 from discodvt.training.recipes import read_recipe
 
@@ -44,6 +44,7 @@ class _Planner:
     out: Path
     steps: dict[Path, Step] = field(default_factory=dict)
     hashes: dict[Path, list[str]] = field(default_factory=dict)  # of the files of what is given
+    within: list[str] = field(default_factory=list)  # stages that are being planned, each for the one before
 
     def rows(self) -> Iterator[Row]:
         main: dict[str, Row] = {}
@@ -136,7 +137,11 @@ class _Planner:
             return chain[name]
         if name not in self.grid.stages:
             raise BadRequest(f"systems.{system}: {{{name}}} names no stage; there are {', '.join(self.grid.stages)}")
+        if name in self.within:
+            raise BadRequest(f"stages: {' needs '.join([*self.within, name])}; no stage can come before itself")
+        self.within.append(name)
         chain[name] = self._stage(system, ChainLink(stage=name), corpus, seed, None, chain)
+        self.within.pop()
         return chain[name]
 
     def _training(
@@ -164,7 +169,7 @@ class _Planner:
         words = ["train", str(settings.recipe), "--resume"]
         words += [word for override in overrides for word in ("--set", override)]
         told = json.dumps(recipe.as_dict(), sort_keys=True)
-        identity = " ".join([told, *self._given(filter(None, (str(recipe.data.corpus), recipe.model.init)))])
+        identity = " ".join([told, *self._given([str(recipe.data.corpus), *recipe.sources])])
         return self._add(
             "train", corpus, f"{name}-{seed}", words, after, recipe=recipe, identity=identity, flag="--out"
         )
@@ -201,12 +206,12 @@ class _Planner:
         return self._add("classifier", corpus, "classifier", words, [data])
 
     def _given(self, names: Iterable[str]) -> Iterator[str]:
-        """Hashes of the corpora and models among these names that no step of the grid makes."""
+        """Hashes of the files, corpora and models among these names that no step of the grid makes."""
         for path in map(Path, names):
-            if path.is_dir() and not path.absolute().is_relative_to(self.out):
+            if path.exists() and not path.absolute().is_relative_to(self.out):
                 if path not in self.hashes:
-                    files = sorted([*path.glob("*.parquet"), *path.glob("*.safetensors")])
-                    self.hashes[path] = [file_hash(file) for file in files]
+                    inside = sorted([*path.glob("*.parquet"), *path.glob("*.safetensors")])
+                    self.hashes[path] = [file_hash(file) for file in ([path] if path.is_file() else inside)]
                 yield from self.hashes[path]
 
     def _add(
@@ -266,9 +271,4 @@ def _filled(value: Any, places: Mapping[str, Step], seed: int) -> Any:
 
 
 def _annotated(directory: Path) -> bool:
-    import pyarrow.parquet as pq
-
-    files = split_files(directory)
-    return all(
-        set(ANNOTATED_SCHEMA.names) <= set(pq.read_schema(open_for_arrow(path)).names) for path in files.values()
-    )
+    return all(set(ANNOTATED_SCHEMA.names) <= set(columns_of(path)) for path in split_files(directory).values())

@@ -78,6 +78,9 @@ class GridRun:
         """Work until nothing is left that can be done."""
         (self.plan.out / LOGS).mkdir(parents=True, exist_ok=True)
         waiting = [step for step in self.plan.steps if not step.done]
+        for step in self.plan.steps:
+            if step not in waiting:
+                _forget_optimizer(step)  # of a grid that was killed before it came to that
         running: list[_Running] = []
         cluster = self._cluster = None if self.place.on == "local" else ClusterSteps(self.place)
         try:
@@ -139,9 +142,7 @@ class GridRun:
     def _end(self, each: _Running) -> GridEvent:
         seconds, step = time.perf_counter() - each.started, each.step
         if each.process.exitcode == 0 and step.done:
-            if step.kind == "train":
-                for last in step.output.glob("last-*"):  # of a finished run nothing will be resumed
-                    shutil.rmtree(last)
+            _forget_optimizer(step)
             log = self._log(step)
             took, cpu = {"seconds": round(seconds, 1)}, log.with_suffix(CPU)
             if cpu.exists():  # else the disk of the step was full
@@ -154,6 +155,13 @@ class GridRun:
         lost = getattr(each.process, "reason", "")
         self.failed[step] = killed or lost or last_line(self._log(step)) or f"exit code {code}"
         return GridEvent("failed", step, seconds, self.failed[step])
+
+
+def _forget_optimizer(step: Step) -> None:
+    """Remove the last checkpoint of a finished training: nothing will be resumed, and its best model is kept."""
+    if step.kind == "train":
+        for last in step.output.glob("last-*"):
+            shutil.rmtree(last)
 
 
 def _context() -> Any:

@@ -151,7 +151,7 @@ def paper_space(recipe: Recipe) -> Space:
     left_out = {key: "no key of this stage" for key in PAPER if key not in known}
     if recipe.model.init is not None and Checkpoint.open(recipe.model.init).kind == "discodvt":
         left_out["model.num_codes"] = f"{recipe.model.init} has its codes already"
-    if "model.init" in known and not recipe.reads_prompts:
+    if not recipe.reads_prompts:
         left_out["data.prompt_tokens"] = "this stage reads no prompts"
     micro_batch = recipe.batch.stories_per_micro_batch
     chosen = {key: values for key, values in PAPER.items() if key not in left_out}

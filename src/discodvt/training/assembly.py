@@ -232,6 +232,9 @@ class Recipe(LoopSettings):
 
     def staged(self, objective: Objective, train: Feed, valid: Feed, corpus: Corpus, **more: Any) -> Stage:
         """A stage of these parts, with what follows from the recipe."""
+        trained = set(objective.backbone_parts) - set(objective.not_trained)
+        if self.optimizer.posterior_rate is not None and "posterior" not in trained:
+            raise BadRequest("optimizer.posterior_rate: no posterior is trained here; leave it out")
         frozen = objective.freeze()
         batch, total = self.batch, self.total(len(train))
         order = Order(train.sort_keys, batch.stories_per_step, batch.stories_per_micro_batch, self.seed)

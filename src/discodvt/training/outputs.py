@@ -26,7 +26,7 @@ from torch.distributed.checkpoint.state_dict import (
 
 from discodvt.errors import WorkFailed
 from discodvt.resumable import TEMPORARY, replacing
-from discodvt.stored_weights import BASE, TRAINED, WHOLE, trained_weights
+from discodvt.stored_weights import BASE, TRAINED, WHOLE, trained_weights, writing_weights
 from discodvt.training.sharding import gather, is_sharded, join_shards, load_shards, save_shards, stored_shapes
 from discodvt.training.stages import Objective
 
@@ -95,13 +95,14 @@ class Checkpoints:
             state = None if optimizer is None else get_optimizer_state_dict(module, optimizer, options=_GATHERED)
         if accelerator.is_main_process:
             weights = weights if optimizer is not None else objective.exported(weights)
-            objective.model.save_pretrained(partial, state_dict=weights)
+            with writing_weights(partial):
+                objective.model.save_pretrained(partial, state_dict=weights)
+                if state is not None:
+                    save_file(_flat(state["state"]), partial / OPTIMIZER)
             if objective.part is not None:
                 objective.part.write(partial)
                 if (partial / WHOLE).exists():  # else there are shards
                     (partial / WHOLE).rename(partial / TRAINED)
-            if state is not None:
-                save_file(_flat(state["state"]), partial / OPTIMIZER)
             (partial / PROGRESS).write_text(json.dumps(progress, indent=2, sort_keys=True) + "\n", encoding="utf-8")
             describe(partial, progress)
             shutil.rmtree(final, ignore_errors=True)
@@ -159,7 +160,7 @@ class Checkpoints:
             return
         name = TRAINED if (last / BASE).exists() else WHOLE
         if not (last / name).exists():
-            with replacing(last / name) as partial:
+            with replacing(last / name) as partial, writing_weights(partial):
                 save_file(join_shards(last / SHARDS / WEIGHTS), partial, metadata={"format": "pt"})
 
     def publish_best(self, target: Path) -> None:

@@ -18,7 +18,7 @@ from discodvt.artefacts import MANIFEST, REQUEST, open_stage
 from discodvt.checkpoints import Checkpoint
 from discodvt.config import Lora, NewBackbone
 from discodvt.errors import BadRequest
-from discodvt.stored_weights import BASE, PEFT_NAME, TRAINED, Part
+from discodvt.stored_weights import BASE, PEFT_NAME, TRAINED, Part, writing_weights
 from discodvt.training.assembly import FromScratch
 from discodvt.training.weights import source_checkpoint
 
@@ -109,7 +109,7 @@ def merge(source: str | Path, directory: Path, *, overwrite: bool = False) -> Pa
         if out.complete:
             return directory
         kind = AutoModelForSeq2SeqLM if checkpoint.kind == "bart" else AutoModelForCausalLM
-        with out.writing_folder() as folder:
+        with out.writing_folder() as folder, writing_weights(folder):
             checkpoint.load(kind).save_pretrained(folder)
             for path in sorted(checkpoint.directory.iterdir()):
                 if path.is_file() and path.name not in _NOT_COPIED and not path.name.startswith("."):

@@ -6,7 +6,6 @@ leaves a whole writer: the DiscoDVT it was trained on, and `prior/`. In a store 
 (`discodvt.mirrored`), to which every `last-STEP/` is put when it is there.
 """
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -14,14 +13,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import torch
 from accelerate import Accelerator
 
 from discodvt.artefacts import MANIFEST, REQUEST, open_stage
 from discodvt.checkpoints import quiet_libraries
 from discodvt.config import LoopSettings
-from discodvt.errors import BadRequest
+from discodvt.errors import BadRequest, WorkFailed
 from discodvt.mirrored import Mirror, mirrored, workplace
+from discodvt.resumable import read_json
 from discodvt.storage import RemotePath
+from discodvt.stored_weights import writing_weights
 from discodvt.training.assembly import TOKENS, Progress, Recipe, Site, silent
 from discodvt.training.loop import Event, Loop, RunProgress
 from discodvt.training.outputs import METRICS, TENSORBOARD, Checkpoints, Journal, plot
@@ -138,11 +140,17 @@ def run_stage(
                     mirror.send()
                 if opened is not None:
                     yield event
-        except BaseException:
+        except BaseException as error:
             if opened is not None and not started:  # nothing in it is worth resuming
                 if journal is not None:
                     journal.close()
                 opened.abandon()
+            if _out_of_memory(error):
+                raise WorkFailed(
+                    "out of memory; set batch.stories_per_micro_batch lower, run.gradient_checkpointing=true (also "
+                    "with `resume` `change`), or the sizes of a new model lower",
+                    parameter=("resume", "change"),
+                ) from None
             raise
         if opened is not None and journal is not None:
             journal.close()
@@ -202,7 +210,7 @@ def _is_done(checkpoints: Checkpoints, resume: bool) -> bool:
 def _killed_at_start(directory: Path, name: str) -> bool:
     """Whether an earlier run of this kind came to no checkpoint, so that there is nothing to resume."""
     request = directory / REQUEST
-    return request.exists() and json.loads(request.read_text(encoding="utf-8")).get("stage") == name
+    return request.exists() and read_json(request).get("stage") == name
 
 
 def _leave_in_order(directory: Path, stage: Stage, checkpoints: Checkpoints, reached: RunProgress) -> dict[str, Any]:
@@ -210,10 +218,17 @@ def _leave_in_order(directory: Path, stage: Stage, checkpoints: Checkpoints, rea
     best = checkpoints.progress("best") or vars(reached)
     checkpoints.publish_best(directory / stage.inside)
     if stage.around is not None:
-        stage.around.save_pretrained(directory)
+        with writing_weights(directory):
+            stage.around.save_pretrained(directory)
         stage.describe(directory, best)
     plot(directory)
     return best
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    """For tensors: of a device, or of this machine, for which PyTorch has no class."""
+    said = isinstance(error, RuntimeError) and "allocate memory" in str(error)
+    return said or isinstance(error, torch.OutOfMemoryError)
 
 
 def _check_processes(settings: LoopSettings, accelerator: Accelerator) -> None:

@@ -147,6 +147,17 @@ def test_a_joined_directory_writes_stories_without_tags(folder):
     assert alone.text == stories["hat"].text
 
 
+def test_a_corpus_that_is_refused_leaves_nothing_behind(tmp_path):
+    write_tiny_corpus(tmp_path / "corpus")
+    path = tmp_path / "corpus" / "valid.parquet"
+    table = pq.read_table(path)
+    rows = [row | {"story": f"{row['story']} <sent>"} for row in table.to_pylist()]
+    pq.write_table(table.from_pylist(rows, schema=table.schema), path)
+    with pytest.raises(BadRequest, match="holds <sent>, a tag of plots"):
+        make_plots(tmp_path / "corpus", tmp_path / "plots")
+    assert not (tmp_path / "plots").exists()
+
+
 def test_wrong_parts_are_refused(folder, tmp_path):
     with pytest.raises(BadRequest, match="a bart checkpoint; give"):
         join(tmp_path / "out", **parts(folder, scorers={"relevance": folder / "pretrain"}))
@@ -154,3 +165,9 @@ def test_wrong_parts_are_refused(folder, tmp_path):
         join(tmp_path / "out", **parts(folder, plots=folder / "corpus"))
     with pytest.raises(BadRequest, match="none given"):
         join(tmp_path / "out", **parts(folder, scorers={}))
+    with pytest.raises(BadRequest, match="`min_tokens` 41 is above `max_tokens` 40"):
+        join(tmp_path / "out", **parts(folder, min_tokens=41))
+    for name in ("plot_writer", "story_writer"):
+        with pytest.raises(BadRequest, match="a discodvt-scorer checkpoint; give a run of the stage"):
+            join(tmp_path / "out", **parts(folder, **{name: folder / "relevance"}))
+    assert not (tmp_path / "out").exists()

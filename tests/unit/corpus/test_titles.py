@@ -28,6 +28,11 @@ def test_a_story_always_gets_the_same_title():
     assert {wants_title(f"{FOX} {number}") for number in range(20)} == {True, False}
 
 
+def test_half_a_character_in_a_story_is_no_obstacle():
+    assert make_title(f"{FOX} \ud83d") is not None
+    assert wants_title("\ud83d") in (True, False)
+
+
 @pytest.mark.parametrize("story", ["", "Go!", "🦊🎩", "The " * 50, "He was very happy and then he slept."])
 def test_without_a_character_there_is_no_title(story):
     assert make_title(story) is None

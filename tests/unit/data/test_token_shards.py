@@ -1,5 +1,7 @@
 """Tokens on disk: what a corpus in memory would be, story by story, whoever made the shards."""
 
+import os
+
 import numpy as np
 import pytest
 from pipeline.toy_corpus import write_corpus
@@ -134,6 +136,14 @@ def test_tokens_for_another_recipe_or_corpus_are_refused(make, corpus, tokenizer
             check_tokens(out, wrong, files)
     with pytest.raises(BadRequest, match="made of another train"):
         check_tokens(out, asked, {"valid": files["train"]})
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system cannot reserve room")
+def test_room_is_taken_before_an_array_is_filled(tmp_path):
+    """A file with holes, filled through a map, kills the process where the disk is full."""
+    path = tmp_path / "x.safetensors"
+    create_arrays(path, {"values": ("int32", 100_000)})
+    assert path.stat().st_blocks * 512 >= path.stat().st_size > 400_000
 
 
 def test_mapped_arrays_are_safetensors(tmp_path):

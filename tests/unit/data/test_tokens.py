@@ -81,6 +81,15 @@ def test_tokens_of_a_story_and_its_edus(tokenizer, tmp_path):
     assert len(tokens.prompts[0]) == 6  # four subwords between <s> and </s>
 
 
+def test_special_tokens_spelled_out_in_a_corpus_are_text(tokenizer, tmp_path):
+    row = {"id": "1", "prompt": "A <s>fox</s>", "story": "It ran. <s>Gone</s> <pad> <mask> home."}
+    path = write(tmp_path / "s.parquet", [row], CORPUS_SCHEMA)
+    tokens = read_tokens(path, tokenizer, symbols=bart_symbols(tokenizer), prompt_tokens=64, story_tokens=128)
+    for ids, text in ((tokens.stories[0], row["story"]), (tokens.prompts[0], row["prompt"])):
+        assert not set(ids[1:-1].tolist()) & set(tokenizer.all_special_ids)
+        assert tokenizer.decode(ids[1:-1]) == as_input(text)
+
+
 def test_a_long_story_is_cut_without_a_false_end(tokenizer, tmp_path):
     row = story(3)
     path = write(tmp_path / "s.parquet", [row])

@@ -4,7 +4,8 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -47,14 +48,17 @@ def corenlp_answer(text: str) -> dict[str, Any]:
     return {"sentences": [{"tokens": tokens, "basicDependencies": edges}]}
 
 
-@pytest.fixture
-def server() -> Iterator[str]:
+@contextmanager
+def answering(answer: Callable[[str], bytes], *, status: bool = True) -> Iterator[str]:
+    """A server that answers a text so; without `status` it does not speak HTTP."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             text = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(corenlp_answer(text)).encode())
+            if status:
+                self.send_response(200)
+                self.end_headers()
+            self.wfile.write(answer(text))
 
         def log_message(self, *_: object) -> None:
             pass
@@ -67,6 +71,12 @@ def server() -> Iterator[str]:
         thread.join()
 
 
+@pytest.fixture
+def server() -> Iterator[str]:
+    with answering(lambda text: json.dumps(corenlp_answer(text)).encode()) as address:
+        yield address
+
+
 def test_corenlp_counts_utf16_and_we_count_characters(server: str) -> None:
     annotator = Annotator(f"corenlp:{server}")
     assert annotator.parser.scheme is UD1
@@ -75,9 +85,24 @@ def test_corenlp_counts_utf16_and_we_count_characters(server: str) -> None:
     assert [TEXT[start:end] for start, end in annotation.edus] == ["🦊 ran home ", "because he was late."]
 
 
-def test_corenlp_that_does_not_answer_is_one_clear_line() -> None:
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9", "http://localhost:port"])
+def test_corenlp_that_does_not_answer_is_one_clear_line(address: str) -> None:
     with pytest.raises(WorkFailed, match="no answer from the CoreNLP server"):
-        load_parser("corenlp:http://127.0.0.1:9")
+        load_parser(f"corenlp:{address}")
+
+
+@pytest.mark.parametrize("content", [b"{}", b"[]", b"hello"])
+def test_what_is_no_corenlp_server_is_one_clear_line(content: bytes) -> None:
+    with answering(lambda text: content) as address, pytest.raises(WorkFailed, match="is this a CoreNLP server"):
+        load_parser(f"corenlp:{address}")
+
+
+def test_what_does_not_speak_http_is_one_clear_line() -> None:
+    with (
+        answering(lambda text: b"SSH-2.0-OpenSSH\r\n", status=False) as address,
+        pytest.raises(WorkFailed, match="no answer from the CoreNLP server"),
+    ):
+        load_parser(f"corenlp:{address}")
 
 
 def stanza_document(text: str) -> SimpleNamespace:
@@ -172,6 +197,16 @@ def test_stanza_is_opened_for_the_language(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "stanza", pipeline)  # type: ignore[arg-type]
     assert load_parser("stanza", GERMAN).language is GERMAN
     assert codes == ["de"]
+
+
+@pytest.mark.parametrize(("message", "said"), [("", "ConnectionError"), ("\nno models\nat all", "no models")])
+def test_a_stanza_that_cannot_be_opened_is_one_line(monkeypatch: pytest.MonkeyPatch, message: str, said: str) -> None:
+    def pipeline(code: str, **_: object) -> None:
+        raise ConnectionError(message)
+
+    monkeypatch.setitem(sys.modules, "stanza", SimpleNamespace(Pipeline=pipeline))  # type: ignore[arg-type]
+    with pytest.raises(BadRequest, match=f"stanza's models for english: {said}; run"):
+        load_parser("stanza")
 
 
 def test_the_program_annotates_without_pytorch(tmp_path: Path) -> None:

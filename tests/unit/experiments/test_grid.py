@@ -2,8 +2,11 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pipeline.toy_corpus import write_corpus, write_tiny_stories
 from pipeline.toy_grid import GRID, run_step
@@ -126,6 +129,13 @@ def test_a_change_concerns_only_what_comes_after_it(written, tmp_path):
         ),
         ('["pretrain", "seq2seq"]', '["pretrain", "warm-start", "seq2seq"]', "seq2seq needs a language model"),
         ('"loss.relation" = 0.0', '"model.init" = "{warmstart}"', "{warmstart} names no stage"),
+        ('recipe = "tiny/seq2seq"', 'recipe = "tiny/seq2seq"\nafter = "seq2seq"', "seq2seq needs seq2seq"),
+        (
+            "[systems.BART]",
+            '[stages.a]\nrecipe = "tiny/prior"\nafter = "b"\n[stages.b]\ncommand = ["make", "{a}", "{out}"]\n'
+            '[systems.Circle]\nstages = ["a"]\n[systems.BART]',
+            "stages: b needs a needs b; no stage can come before itself",
+        ),
     ],
 )
 def test_a_wrong_grid_is_one_line_before_the_first_step(written, tmp_path, old, new, said):
@@ -153,6 +163,48 @@ def test_other_stories_in_the_same_directory_are_another_grid(written, tmp_path)
         set(),
         set(),
     ]
+
+
+def test_a_file_that_a_step_reads_is_part_of_its_name(written, tmp_path):
+    """A file named by a command, and the weights of a checkpoint that a recipe names besides its `model.init`."""
+    pairs, encoder = tmp_path / "pairs.tsv", tmp_path / "encoder"
+    encoder.mkdir()
+    text = GRID.replace("discourse = false", f'classifier = ["--first", "{pairs}"]')
+    text = text.replace(
+        'recipe = "tiny/prior"\nset = {', f'recipe = "tiny/prior"\nset = {{ "model.prior_encoder" = "{encoder}",'
+    )
+
+    def outputs(first: str, weights: str) -> dict[str, set[str]]:
+        pairs.write_text(first)
+        (encoder / "model.safetensors").write_text(weights)
+        found: dict[str, set[str]] = {}
+        for step in planned(written(text), tmp_path / "out").steps:
+            found.setdefault(step.recipe.stage if step.recipe else step.kind, set()).add(step.output.name)
+        return found
+
+    before = outputs("one", "1")
+    assert outputs("one", "1") == before
+    assert {kind for kind, names in outputs("two", "1").items() if names != before[kind]} == {"classifier", "discourse"}
+    changed = {kind for kind, names in outputs("one", "2").items() if names != before[kind]}
+    assert changed == {"prior", "generate", "evaluate", "compare", "discourse"}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"garbage", "not a Parquet file"),
+        ({"id": ["1"], "prompt": ["a"], "text": ["b"]}, "no column story"),
+        ({"id": ["1"], "prompt": ["a"], "story": [None]}, "row 0 has no story"),
+    ],
+)
+def test_a_given_corpus_that_is_none_is_one_line(written, tmp_path, content, said):
+    (tmp_path / "corpus").mkdir()
+    for split in ("train", "valid", "test"):
+        path = tmp_path / "corpus" / f"{split}.parquet"
+        path.write_bytes(content) if isinstance(content, bytes) else pq.write_table(pa.table(content), path)
+    given = re.sub("prepare = .*", f'corpus = "{tmp_path / "corpus"}"', GRID)
+    with pytest.raises(BadRequest, match=said):
+        estimate(planned(written(given), tmp_path / "out"), jobs=1)
 
 
 def test_an_estimate_has_every_step_and_no_more_than_the_jobs_at_a_time(written, tmp_path):
@@ -237,6 +289,17 @@ def test_a_full_disk_in_one_step_loses_nothing_that_is_finished(written, tmp_pat
     assert len(times) == len(plan.steps)
     assert all(took["cpu_seconds"] >= 0 and took["seconds"] > 0 for took in times.values())
     assert sum(took["cpu_seconds"] for took in times.values()) > 1  # trainings among them
+
+
+def test_a_grid_killed_before_it_removed_an_optimizer_does_so_later(written, tmp_path):
+    plan = planned(written(), tmp_path / "out")
+    done, under_way = (step for step in plan.steps if step.kind == "train" and step.recipe.stage == "warm-start")
+    for step in (done, under_way):
+        (step.output / "last-0000002").mkdir(parents=True)
+    (done.output / "manifest.json").write_text("{}")
+    next(GridRun(replace(plan, steps=(done,))).run(), None)
+    assert not (done.output / "last-0000002").exists()
+    assert (under_way.output / "last-0000002").exists()
 
 
 def test_one_grid_at_a_time_works_in_a_directory(tmp_path):

@@ -12,6 +12,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from discodvt.config import Batch, LoopSettings, Optimizer, Run, Validation
 from discodvt.data.batches import Order
+from discodvt.errors import WorkFailed
 from discodvt.training.assembly import Site
 from discodvt.training.run import run_stage
 from discodvt.training.stages import Objective, Stage, StageOutput, Term
@@ -108,6 +109,31 @@ def test_a_stage_from_elsewhere_is_trained_validated_chosen_and_published(tmp_pa
     assert manifest["facts"]["tokens"] == 320  # points
     assert (tmp_path / "out" / "README.md").read_text() == f"step {first}\n"
     assert Line.from_pretrained(tmp_path / "out").line.weight.item() == pytest.approx(2, abs=0.2)
+
+
+@pytest.mark.parametrize("where", ["assemble", "step"])
+def test_too_little_memory_is_one_line(tmp_path, monkeypatch, where):
+    """A real one of a model that fits no machine, and what a GPU says in the middle of a run."""
+
+    def too_large(site: Site) -> Stage:
+        torch.empty(2**60, dtype=torch.uint8)
+        return assemble(site)
+
+    def forward(self, batch, step=None):
+        if step == 12:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return SquaredError.plain_forward(self, batch, step)
+
+    if where == "assemble":
+        started = run_stage("fit-line", tmp_path / "out", SETTINGS, assemble=too_large, config={}, inputs=[])
+    else:
+        monkeypatch.setattr(SquaredError, "plain_forward", SquaredError.forward, raising=False)
+        monkeypatch.setattr(SquaredError, "forward", forward)
+        started = run(tmp_path / "out")
+    with pytest.raises(WorkFailed, match=r"out of memory; set batch\.stories_per_micro_batch lower"):
+        list(started)
+    kept = [path.name for path in (tmp_path / "out").glob("last-*")]
+    assert kept == ([] if where == "assemble" else ["last-0000010"])
 
 
 def test_it_is_resumed_bit_for_bit(tmp_path):

@@ -100,6 +100,11 @@ def test_errors_between_sections_come_along_with_those_within(tmp_path):
         (["weak_plans.share=0.5"], r"weak_plans\.share: for codes that stay"),
         (["stage=plot-writer", "model.tune=lora"], "model.tune: lora, but the tags of plots need rows"),
         ([f"seed={2**63}"], "seed: "),
+        (["stage=pretrain", "denoising.mean_span=1e-300"], "denoising.mean_span: .* 0.1"),  # would never end
+        (["stage=pretrain", "denoising.mean_span=1e30"], "denoising.mean_span: .* 1000"),
+        ([f"model.num_codes={10**23}"], "model.num_codes: "),
+        (["model.shape.encoder_layers=1000000000000"], "model.shape.encoder_layers: "),
+        (["tokenizer.vocab_size=100000000000000"], "tokenizer.vocab_size: "),
         (["nonsense"], "section.key=value"),
         (["stage.x=1"], "is a value"),
     ],

@@ -8,7 +8,7 @@ import torch
 from tiny_bart import tiny_bart
 from transformers import BartForConditionalGeneration
 
-from discodvt.config import Run
+from discodvt.config import Optimizer, Run
 from discodvt.data.batches import Batch
 from discodvt.data.subwords import Symbols
 from discodvt.data.tokens import Ragged, Tokens
@@ -16,7 +16,7 @@ from discodvt.errors import BadRequest
 from discodvt.model import DiscoDVT, PlanPrior, PlanPriorConfig
 from discodvt.training.assembly import Corpus, set_up_layers
 from discodvt.training.feeds import DropoutSchedule, Noise, StoryFeed, WeakPlans
-from discodvt.training.loop import without_gradient
+from discodvt.training.loop import _groups, without_gradient
 from discodvt.training.stages import Objective
 from discodvt.training.stages.prior import PlanFeed, PriorObjective
 from discodvt.training.stages.reconstruct import LatentObjective, RelationLoss, TemperatureSchedule
@@ -76,6 +76,32 @@ def test_every_trained_parameter_receives_gradient_and_the_rest_is_frozen_and_li
     kept = {key for key, parameter in stage.model.named_parameters() if not parameter.requires_grad}
     assert kept == set(frozen)
     assert {key.partition(".")[0] for key in frozen} == ({"relation_head"} if name == "warm-start" else set())
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, {"generator": 1.0, "posterior": 1.0, "down": 1.0}),
+        ({"backbone_rate": 0.2}, {"generator": 0.2, "posterior": 0.2, "down": 1.0}),
+        ({"posterior_rate": 0.5}, {"generator": 1.0, "posterior": 0.5, "down": 1.0}),
+        ({"backbone_rate": 0.1, "posterior_rate": 1.0}, {"generator": 0.1, "posterior": 1.0, "down": 1.0}),
+        ({"backbone_rate": 0.5, "posterior_rate": 0.5}, {"generator": 0.5, "posterior": 0.5, "down": 1.0}),
+    ],
+)
+def test_backbone_and_posterior_have_rates_of_their_own_and_nothing_is_trained_twice(settings, expected):
+    objective = latent_objective()
+    objective.freeze()
+    names = {id(parameter): name for name, parameter in objective.named_parameters()}
+    rates = [
+        (names[id(parameter)], group["rate"])
+        for group in _groups(objective, Optimizer(**settings))
+        for parameter in group["params"]
+    ]
+    trained = sorted(name for name, parameter in objective.named_parameters() if parameter.requires_grad)
+    assert sorted(name for name, _ in rates) == trained
+    assert {part: {rate for name, rate in rates if name.startswith(f"model.{part}.")} for part in expected} == {
+        part: {rate} for part, rate in expected.items()
+    }
 
 
 @pytest.mark.parametrize(

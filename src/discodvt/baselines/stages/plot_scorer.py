@@ -23,7 +23,7 @@ from discodvt.checkpoints import Checkpoint
 from discodvt.config import LossValidation, NewBackbone
 from discodvt.corpus import read_rows, split_files
 from discodvt.data.batches import Batch, Rows, padded
-from discodvt.data.subwords import as_input
+from discodvt.data.subwords import encode
 from discodvt.data.tokens import Ints
 from discodvt.training.assembly import Corpus, FromScratch, Site
 from discodvt.training.stages import Counts, Figures, Objective, Stage, StageOutput, Tallies, Term
@@ -139,9 +139,8 @@ def encode_pairs(
     tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, Any]], side: str, *, longest: int
 ) -> list[Ints]:
     """Context and one side of each pair, as a rescorer reads them while plots are written."""
-    encode = tokenizer.backend_tokenizer.encode_batch
-    contexts = encode([as_input(row["prompt"]) for row in rows], add_special_tokens=False)
-    rest = encode([as_input(row[side]) for row in rows], add_special_tokens=False)
+    contexts = encode(tokenizer.backend_tokenizer, (row["prompt"] for row in rows))
+    rest = encode(tokenizer.backend_tokenizer, (row[side] for row in rows))
     return [
         np.array(scorer_input(context.ids, plot.ids, longest=longest), dtype=np.int32)
         for context, plot in zip(contexts, rest, strict=True)

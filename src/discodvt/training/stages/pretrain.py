@@ -20,7 +20,7 @@ class Denoising(Section):
     """How a story is corrupted: text infilling and sentence permutation."""
 
     mask_ratio: float = Field(default=0.3, ge=0, lt=1, description="Share of subwords replaced by masks")
-    mean_span: float = Field(default=3.0, gt=0, description="Mean of the Poisson length of a masked span")
+    mean_span: float = Field(default=3.0, ge=0.1, le=1000, description="Mean of the Poisson length of a masked span")
     permute_sentences: bool = True
 
 

@@ -25,7 +25,7 @@ def show(page: Page, taken: Callable[[str], None]) -> None:
     """What a newcomer does first."""
     page.locator("body[data-ready]").wait_for()
     taken("1-welcome")
-    page.select_option("#length", "20")
+    page.select_option("#length", "160")
     page.fill("#prompt", PROMPT)
     page.keyboard.press("Enter")
     _done(page)

@@ -12,14 +12,10 @@ python "$here/data.py" "$data" runs/nano/raw --more runs/nano/more.jsonl
 discodvt prepare jsonl runs/nano/corpus --train runs/nano/raw/train.jsonl --valid runs/nano/raw/valid.jsonl \
     --test runs/nano/raw/test.jsonl
 discodvt annotate runs/nano/corpus runs/nano/annotated --workers 2
-for stage in codes generator reconstruct prior; do
+for stage in codes reconstruct prior weak-plans; do
     discodvt train "$here/$stage.toml" --resume
 done
-
-# The generator halfway back to its backbone, then to and fro between plans it can trust and plans it cannot.
-[ -e runs/nano/mean ] || python "$here/mean.py" runs/nano/writer runs/nano/backbone runs/nano/mean
-discodvt train "$here/weak-plans.toml" --resume
-cp -r runs/nano/writer/prior runs/nano/weak-plans/
+[ -e runs/nano/weak-plans/prior ] || cp -r runs/nano/writer/prior runs/nano/weak-plans/
 
 # The same backbone and data without a plan.
 discodvt train "$here/seq2seq.toml" --resume

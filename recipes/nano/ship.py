@@ -26,11 +26,11 @@ OWN = {  # the model's own lengths, and at which settings it is fluent and keeps
         "prompt_tokens": 48,
         "temperature": 0.7,
         "repetition_penalty": 1.06,
-        "prompt_bias": 1.25,
+        "prompt_bias": 1.4,
     },
-    "prior": {"min_new_tokens": 8, "temperature": 0.7},
+    "prior": {"min_new_tokens": 16, "temperature": 0.6},
 }
-PLANS = {"plan_strength": 0.8, "plan_tail": 8}
+PLANS = {"plan_strength": 0.45, "plan_tail": 16}
 SAID = ("code", "share", "grams", "markers", "place")
 TRAINING = ("token_head.", "prior.")  # parts of training only
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")

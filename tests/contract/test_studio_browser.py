@@ -110,7 +110,7 @@ def idle(page: "Page") -> None:
     page.locator("#write:not([hidden])").wait_for()
 
 
-def written(page: "Page", prompt: str, length: str = "10") -> None:
+def written(page: "Page", prompt: str, length: str = "80") -> None:
     page.select_option("#length", length)
     page.fill("#prompt", prompt)
     quiet(page)
@@ -159,7 +159,7 @@ def test_a_code_is_swapped_only_what_follows_changes_and_versions_branch(reader:
     page = ready(reader.open(studio.address))
     assert "changes from" in page.locator("#welcome").inner_text()
     assert serious_faults(page) == []
-    page.select_option("#length", "10")
+    page.select_option("#length", "80")
     act(page, ".tries button >> nth=0")
     first, plan = story(page), codes(page)
     assert len(first.split()) > 20
@@ -235,7 +235,7 @@ def test_all_versions_are_there_after_the_server_was_killed(reader: Reader, stud
     text, plan, versions = story(page), codes(page), page.locator("#versions .what").all_text_contents()
     assert len(versions) == 3
     project = page.url.partition("#")[2]
-    page.select_option("#length", "40")
+    page.select_option("#length", "320")
     page.fill("#prompt", "Something that is never done")
     page.keyboard.press("Control+Enter")
     studio.kill_at_a_draft()

@@ -163,7 +163,7 @@ def test_what_is_whole_opens(whole):
 def test_the_lengths_kept_with_the_storyteller():
     lengths = Checkpoint.open(None).lengths
     assert (lengths.prompt_tokens, lengths.min_tokens, lengths.max_tokens) == (48, 40, 512)
-    assert (lengths.min_codes, lengths.max_codes, lengths.positions) == (8, 64, 527)
+    assert (lengths.min_codes, lengths.max_codes, lengths.positions) == (16, 128, 527)
 
 
 def test_the_papers_lengths_at_paper_scale():

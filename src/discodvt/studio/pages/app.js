@@ -32,10 +32,12 @@ const base = () => `/api/projects/${state.project.id}`;
 const candidates = () => Number(at("candidates").value);
 const render = () => renderDesk(state, act);
 
-// A length is one of the plan; the story may take as much as ten more codes would govern to come to its end.
+// A length is one of the plan, in subwords; the story may take 80 more to come to its end.
 function settings() {
-  const codes = Number(at("length").value);
-  return codes ? { max_codes: codes, max_tokens: (codes + 10) * state.model.tokens_per_code } : {};
+  const subwords = Number(at("length").value),
+    each = state.model.tokens_per_code;
+  if (!subwords) return {};
+  return { max_tokens: subwords + 80, ...(each ? { max_codes: Math.ceil(subwords / each) } : {}) };
 }
 
 // Everything a view may ask for.
